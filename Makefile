@@ -1,0 +1,53 @@
+# Two commands do everything: `make run` and `make test`. Both build .venv on the first call only.
+# Paths are relative and the tools are called as `python -m`, so that a folder whose name has a
+# space works: neither make's targets nor the scripts' first lines can hold one.
+
+PYTHON ?= python3
+VENV := .venv
+PY := $(VENV)/bin/python
+# A spinning second thread beside a busy neighbour makes torch ten times slower.
+TEST_ENV := OMP_NUM_THREADS=1
+
+.PHONY: run test slow lint format check bench clean
+
+run: $(VENV)/app
+	$(PY) -m torchsets demo
+
+test: $(VENV)/dev
+	$(TEST_ENV) $(PY) -m pytest
+
+slow: $(VENV)/dev
+	$(TEST_ENV) $(PY) -m pytest -m slow
+
+lint: $(VENV)/dev
+	$(PY) -m ruff format --check
+	$(PY) -m ruff check
+	$(PY) -m mypy
+
+format: $(VENV)/dev
+	$(PY) -m ruff format
+	$(PY) -m ruff check --fix
+
+check: lint test
+
+bench: $(VENV)/app
+	$(PY) -m torchsets bench all
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+
+$(PY):
+	$(PYTHON) -m venv $(VENV)
+
+# torch first and alone: its version is pinned, so nothing that follows asks for another build.
+$(VENV)/torch: constraints.txt | $(PY)
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt torch numpy
+	@touch $@
+
+$(VENV)/app: pyproject.toml $(VENV)/torch
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[app,fast]"
+	@touch $@
+
+$(VENV)/dev: pyproject.toml $(VENV)/torch
+	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@touch $(VENV)/app $@

@@ -1,0 +1,56 @@
+"""Checks at the border of public functions, with messages that say what arrived.
+
+They look at shapes and dtypes only. Looking at values would make the host wait for the GPU.
+"""
+
+import torch
+from torch import Tensor
+
+
+def check_padded_sets(
+    elements: Tensor, mask: Tensor | None, *, name: str = "elements", mask_name: str = "mask"
+) -> Tensor:
+    """Return the mask, all True for None; raise ``ValueError`` on a wrong shape or dtype."""
+    check_elements(elements, name=name)
+    if mask is None:
+        return torch.ones(elements.shape[:2], dtype=torch.bool, device=elements.device)
+    check_mask(mask, elements.shape[:2], name=mask_name, of=name)
+    return mask
+
+
+def check_elements(elements: Tensor, *, name: str = "elements") -> None:
+    """Raise ``ValueError`` unless ``elements`` is a floating point tensor (B, N, D)."""
+    if elements.ndim != 3:
+        raise ValueError(f"{name} must have shape (B, N, D), got {tuple(elements.shape)}")
+    check_floating(elements, name=name)
+
+
+def check_floating(tensor: Tensor, *, name: str) -> None:
+    """Raise ``ValueError`` unless the tensor is floating point."""
+    if not tensor.is_floating_point():
+        raise ValueError(f"{name} must be floating point, got {tensor.dtype}")
+
+
+def check_mask(mask: Tensor, shape: torch.Size, *, name: str = "mask", of: str) -> None:
+    """Raise ``ValueError`` unless ``mask`` is bool and has the given shape."""
+    if mask.dtype != torch.bool:
+        raise ValueError(f"{name} must be bool with True for real elements, got {mask.dtype}")
+    if mask.shape != shape:
+        raise ValueError(
+            f"{name} must have shape {tuple(shape)} to match {of}, got {tuple(mask.shape)}"
+        )
+
+
+def check_shape(tensor: Tensor, shape: tuple[int | None, ...], *, name: str, letters: str) -> None:
+    """Raise ``ValueError`` unless each axis has the given length; None allows any length.
+
+    ``letters`` is the shape as the documentation writes it, such as ``(B, L)``.
+    """
+    matches = tensor.ndim == len(shape) and all(
+        wanted is None or wanted == got for wanted, got in zip(shape, tensor.shape, strict=True)
+    )
+    if not matches:
+        wanted_text = ", ".join("any" if size is None else str(size) for size in shape)
+        raise ValueError(
+            f"{name} must have shape {letters} = ({wanted_text}), got {tuple(tensor.shape)}"
+        )

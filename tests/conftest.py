@@ -1,0 +1,23 @@
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+GOLDEN = Path(__file__).parent / "golden"
+
+
+@pytest.fixture
+def generator():
+    return torch.Generator().manual_seed(0)
+
+
+@pytest.fixture
+def golden():
+    """Read a file of the author's numbers: a dict of tensors."""
+
+    def read(name):
+        with np.load(GOLDEN / f"{name}.npz") as arrays:
+            return {key: torch.from_numpy(arrays[key]) for key in arrays.files}
+
+    return read
