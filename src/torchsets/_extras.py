@@ -5,7 +5,7 @@ from typing import Any
 
 
 def import_extra(module: str, extra: str) -> Any:
-    """Import an optional module, or raise an ``ImportError`` that names the command to install it."""
+    """Import an optional module, or raise an ``ImportError`` with the command that installs it."""
     try:
         return import_module(module)
     except ModuleNotFoundError as error:

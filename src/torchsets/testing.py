@@ -103,9 +103,7 @@ def assert_no_gradient_to_padding(function: SetFunction, elements: Tensor, mask:
         longer_mask = torch.cat([mask, torch.zeros_like(mask[:, :1])], dim=1)
         _, gradient = _result_and_gradient(function, longer, longer_mask)
         at_padding = gradient[~longer_mask]
-        _assert_same(
-            [at_padding], [torch.zeros_like(at_padding)], "padding received a gradient"
-        )
+        _assert_same([at_padding], [torch.zeros_like(at_padding)], "padding received a gradient")
 
 
 def assert_sets_independent(
@@ -161,7 +159,7 @@ def _leaves(output: Any) -> list[Tensor]:
 
 def _assert_same(actual: Sequence[Tensor], expected: Sequence[Tensor], message: str) -> None:
     for got, wanted in zip(actual, expected, strict=True):
-        assert_close(got, wanted, msg=lambda details: f"{message}\n{details}")  # noqa: B023
+        assert_close(got, wanted, msg=lambda details: f"{message}\n{details}")
 
 
 def _orders(mask: Tensor) -> list[Tensor]:
@@ -187,9 +185,7 @@ def _with_repetitions(elements: Tensor, mask: Tensor) -> Tensor:
     return torch.where(copy.unsqueeze(-1), previous, elements)
 
 
-def _paddings(
-    elements: Tensor, mask: Tensor, content: float
-) -> list[tuple[Tensor, Tensor]]:
+def _paddings(elements: Tensor, mask: Tensor, content: float) -> list[tuple[Tensor, Tensor]]:
     """The same sets with more padding: none, behind, in front, and between any two slots."""
     void = torch.full_like(elements[:, :1], content)
     no = torch.zeros_like(mask[:, :1])
