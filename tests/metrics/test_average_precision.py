@@ -149,6 +149,16 @@ def test_padding_of_predictions_and_targets_is_ignored(metric, draw, thresholds,
     torch.testing.assert_close(result, expected)
 
 
+@pytest.mark.parametrize(
+    ("metric", "features", "threshold"),
+    [(box_average_precision, 4, 0.0), (state_average_precision, 18, float("inf"))],
+)
+def test_padding_finds_no_target(metric, features, threshold):
+    targets, real = torch.zeros(1, 1, features), torch.ones(1, 1, dtype=torch.bool)
+    result = metric(targets, torch.ones(1, 1), targets, real, thresholds=[threshold], mask=~real)
+    assert result.tolist() == [0.0]
+
+
 @pytest.mark.parametrize(("metric", "draw", "thresholds"), METRICS)
 def test_the_order_of_images_predictions_and_targets_does_not_matter(
     metric, draw, thresholds, generator
