@@ -1,0 +1,6 @@
+"""Set to vector with learned parts: Deep Sets, relation networks."""
+
+from torchsets.encoders.deep_sets import DeepSets
+from torchsets.encoders.relation import RelationNetwork
+
+__all__ = ["DeepSets", "RelationNetwork"]
