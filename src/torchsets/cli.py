@@ -1,0 +1,255 @@
+"""The command line: list, run, report, bench and demo.
+
+Each subcommand imports what it needs, so ``--help`` is instant. Errors are one line on stderr and
+the exit code 2; Ctrl-C is 130.
+"""
+
+import argparse
+import dataclasses
+import itertools
+import json
+import shlex
+import sys
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+from torchsets import __version__
+from torchsets.experiments import (
+    EXPERIMENTS,
+    SCALES,
+    load_experiment,
+    read_description,
+    read_fields,
+)
+from torchsets.experiments.fields import config_from_record, config_from_words
+from torchsets.records import Recorder, Run, find_runs, read_run
+
+_RUN_HELP = """\
+torchsets run NAME [field=value ...] [--scale smoke|cpu|full] [--out DIR] [--resume DIR]
+
+  NAME           an experiment; see: torchsets list
+  field=value    change a field of its Config; see: torchsets run NAME --help
+  --scale SCALE  smoke takes seconds, cpu (the default) minutes to an hour, full is the thesis'
+  --out DIR      the run folder (default: a new one in runs/)
+  --resume DIR   go on with a run that was stopped"""
+
+_DEMO = {
+    "polygons": ["sizes=4,8", "models=fspool,mlp-hungarian,random", "steps=2000"],
+    "digits": ["poolings=fspool,sum", "steps=1000"],
+}
+
+
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line; ``arguments`` are those of the process by default."""
+    warnings.showwarning = _show_warning
+    parser = _parser()
+    options, rest = parser.parse_known_args(arguments)
+    if rest and options.command is not run:
+        parser.error(f"unknown arguments: {' '.join(rest)}")
+    if rest:  # fields may also stand after the options, which argparse does not foresee
+        options.fields.extend(rest)
+    try:
+        options.command(options)
+    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+        print(f"error: {error}", file=sys.stderr)
+        raise SystemExit(2) from None
+    except KeyboardInterrupt:
+        print("stopped", file=sys.stderr)
+        raise SystemExit(130) from None
+
+
+def list_experiments(options: argparse.Namespace) -> None:
+    """Show every experiment, or the fields of one."""
+    del options
+    for experiment in EXPERIMENTS.values():
+        print(f"{experiment.name:<16}{experiment.summary}")
+        print(f"{'':<16}tables: {', '.join(experiment.tables) or 'none of the thesis'}")
+        times = ", ".join(f"{scale} {experiment.durations[scale]}" for scale in SCALES)
+        print(f"{'':<16}time on two cores: {times}\n")
+    print("run one:        torchsets run NAME [field=value ...] [--scale smoke|cpu|full]")
+    print("see its fields: torchsets run NAME --help")
+
+
+def run(options: argparse.Namespace) -> None:
+    """Train one configuration, or go on with a stopped run."""
+    name = options.experiment
+    if name is None:
+        print(_RUN_HELP)
+        return
+    if name not in EXPERIMENTS:
+        raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+    if options.help:
+        _print_fields(name)
+        return
+    if options.resume is not None:
+        if options.fields or options.scale or options.out:
+            raise ValueError("a resumed run must keep its fields, scale and folder, got new ones")
+        folder = _resume(name, options.resume)
+    else:
+        folder = _start(name, options.fields, options.scale or "cpu", options.out)
+    print(f"done: {folder}")
+    print(f"see it: torchsets report {shlex.quote(str(folder))} -o report.html")
+
+
+def report(options: argparse.Namespace) -> None:
+    """Draw one HTML page from run folders."""
+    from torchsets.reports import write_report
+
+    runs = [read_run(folder) for folder in find_runs(options.runs)]
+    if not runs:
+        raise ValueError(f"runs must hold run folders, got none in {', '.join(options.runs)}")
+    write_report(runs, Path(options.output))
+    print(f"wrote {options.output}: {len(runs)} run{'s' if len(runs) > 1 else ''}")
+
+
+def bench(options: argparse.Namespace) -> None:
+    """Measure speed and memory against plain PyTorch."""
+    from torchsets.benchmarks import harness
+
+    known = list(harness.benchmark_names())
+    if options.name not in (*known, "all"):
+        raise ValueError(f"benchmark must be all or one of {', '.join(known)}, got {options.name}")
+    results = {}
+    for name in known if options.name == "all" else [options.name]:
+        results[name] = harness.run_benchmark(
+            name, threads=options.threads, repeats=options.repeats
+        )
+        print(harness.format_table(results[name]))
+    if options.out is not None:
+        Path(options.out).write_text(json.dumps(results, indent=1) + "\n", encoding="utf-8")
+        print(f"wrote {options.out}")
+
+
+def demo(options: argparse.Namespace) -> None:
+    """Train small models on polygons and digits, and show what came out."""
+    folder = Path(options.out) if options.out else _new_folder("demo")
+    started = time.monotonic()
+    for name, fields in _DEMO.items():
+        _start(name, fields, "cpu", folder / name)
+    runs = [read_run(path) for path in find_runs([folder])]
+    from torchsets.reports import write_report
+
+    write_report(runs, folder / "report.html")
+    for line in _demo_table(runs):
+        print(line)
+    print(f"\n{time.monotonic() - started:.0f} s; the report: {folder / 'report.html'}")
+
+
+def _demo_table(runs: Sequence[Run]) -> Iterator[str]:
+    for run in runs:
+        yield f"\n{run.experiment}"
+        for result in run.result["results"]:
+            where = f"{result['model']:<20}{result['table']:<28}{result['column']:<12}"
+            yield f"  {where}{result['value']:.4g}"
+
+
+def _start(name: str, fields: Sequence[str], scale: str, out: str | Path | None) -> Path:
+    config = config_from_words(name, fields, scale)
+    folder = Path(out) if out else _new_folder(f"{name}-{scale}")
+    recorder = Recorder.start(
+        folder,
+        experiment=name,
+        scale=scale,
+        config=dataclasses.asdict(config),
+        device=_device(config),
+    )
+    print(f"{name} at scale {scale}, run folder {folder}", flush=True)
+    _run_recorded(config, recorder)
+    return folder
+
+
+def _resume(name: str, folder: str) -> Path:
+    found = read_run(folder)
+    if found.experiment != name:
+        raise ValueError(f"folder must be a run of {name}, got one of {found.experiment}")
+    config = config_from_record(name, found.config)
+    recorder = Recorder.resume(folder, device=_device(config))
+    print(f"{name} at scale {found.scale}, going on in {folder}", flush=True)
+    _run_recorded(config, recorder)
+    return found.folder
+
+
+def _run_recorded(config: Any, recorder: Recorder) -> None:
+    from torchsets.training import keep_freed_memory
+
+    keep_freed_memory()
+    try:
+        load_experiment(recorder.experiment).run(config, recorder)
+    except KeyboardInterrupt:
+        folder = shlex.quote(str(recorder.folder))
+        print(
+            f"saved; go on with: torchsets run {recorder.experiment} --resume {folder}",
+            file=sys.stderr,
+        )
+        raise
+    recorder.finish()
+
+
+def _device(config: Any) -> str:
+    import torch
+
+    from torchsets.training import pick_device
+
+    device = pick_device(getattr(config, "device", "auto"))
+    return torch.cuda.get_device_name(device) if device.type == "cuda" else str(device)
+
+
+def _new_folder(name: str) -> Path:
+    stamped = f"{name}-{datetime.now():%Y%m%d-%H%M%S}"
+    names = (stamped if count == 1 else f"{stamped}-{count}" for count in itertools.count(1))
+    return next(folder for folder in map(Path("runs").joinpath, names) if not folder.exists())
+
+
+def _print_fields(name: str) -> None:
+    print(_RUN_HELP.replace("NAME", name).splitlines()[0] + "\n")
+    print(EXPERIMENTS[name].summary + "\n")
+    print(read_description(name) + "\n")
+    print("Defaults (scale full; the other scales change some):")
+    for field in read_fields(name):
+        print(f"  {field.name}={field.default}  ({field.type})")
+
+
+def _show_warning(message: Warning | str, *rest: Any, **options: Any) -> None:
+    del rest, options
+    print(f"warning: {message}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="torchsets", description="Deep learning on sets.")
+    parser.add_argument("--version", action="version", version=f"torchsets {__version__}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    command = commands.add_parser("list", help="show the experiments")
+    command.set_defaults(command=list_experiments)
+
+    command = commands.add_parser(
+        "run", help="run an experiment", add_help=False, allow_abbrev=False
+    )
+    command.add_argument("experiment", metavar="NAME", nargs="?")
+    command.add_argument("fields", metavar="field=value", nargs="*")
+    command.add_argument("--scale", choices=SCALES)
+    command.add_argument("--out", metavar="DIR")
+    command.add_argument("--resume", metavar="DIR")
+    command.add_argument("-h", "--help", action="store_true")
+    command.set_defaults(command=run)
+
+    command = commands.add_parser("report", help="draw one HTML page from run folders")
+    command.add_argument("runs", nargs="+", metavar="RUNS", help="run folders, or folders of them")
+    command.add_argument("-o", "--output", default="report.html", metavar="FILE")
+    command.set_defaults(command=report)
+
+    command = commands.add_parser("bench", help="measure speed and memory")
+    command.add_argument("name", metavar="NAME", help="a benchmark, or all")
+    command.add_argument("--threads", type=int, nargs="+", default=[1, 2])
+    command.add_argument("--repeats", type=int, default=5)
+    command.add_argument("--out", metavar="FILE", help="write the numbers as JSON")
+    command.set_defaults(command=bench)
+
+    command = commands.add_parser("demo", help="three minutes: polygons, digits, a report")
+    command.add_argument("--out", metavar="DIR")
+    command.set_defaults(command=demo)
+    return parser

@@ -1,0 +1,28 @@
+"""Handwritten digits as point sets: the 8x8 images that come with scikit-learn."""
+
+import torch
+from torch import Tensor
+
+from torchsets._extras import import_extra
+from torchsets.padded import SetBatch
+
+
+def digit_point_sets() -> tuple[SetBatch, Tensor]:
+    """Load 1797 digits, each the set of its pixels with ink. Needs no download.
+
+    Returns:
+        The sets with features x and y in [-1, 1] (y points up) and ink in (0, 1], and the digit
+        of each, (1797,), long.
+
+    Example:
+        >>> sets, labels = digit_point_sets()
+        >>> sets
+        SetBatch(1797 sets of 18 to 49 elements, 3 features, float32, cpu)
+    """
+    loaded = import_extra("sklearn.datasets", "app").load_digits()
+    images = torch.from_numpy(loaded.images).float() / 16  # (1797, 8, 8), rows from the top
+    position = torch.linspace(-1, 1, 8)
+    y, x = torch.meshgrid(-position, position, indexing="ij")
+    grid = torch.stack([x, y], dim=-1)
+    sets = [torch.cat([grid[image > 0], image[image > 0].unsqueeze(1)], dim=1) for image in images]
+    return SetBatch.from_list(sets), torch.from_numpy(loaded.target).long()

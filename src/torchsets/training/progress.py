@@ -1,0 +1,40 @@
+"""A progress bar with loss and speed on a terminal; silence elsewhere."""
+
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+from torchsets._extras import import_extra
+
+_SECONDS_BETWEEN_UPDATES = 0.2
+
+
+@contextmanager
+def show_progress(task: str, *, start: int, steps: int) -> Iterator[Callable[[int, float], None]]:
+    """Yield a function to call with (step, loss) as often as one likes."""
+    if not sys.stderr.isatty():
+        yield lambda step, loss: None
+        return
+    rich = import_extra("rich.progress", "app")
+    console = import_extra("rich.console", "app").Console(stderr=True)
+    columns = (
+        rich.TextColumn("{task.description:<26}"),
+        rich.BarColumn(bar_width=24),
+        rich.TextColumn("{task.completed:>6.0f}/{task.total:.0f}"),
+        rich.TextColumn("{task.fields[loss]}"),
+        rich.TimeRemainingColumn(),
+    )
+    with rich.Progress(*columns, console=console) as bar:
+        row = bar.add_task(task, total=steps, completed=start, loss="")
+        began, shown = time.perf_counter(), 0.0
+
+        def show(step: int, loss: float) -> None:
+            nonlocal shown
+            now = time.perf_counter()
+            if now - shown > _SECONDS_BETWEEN_UPDATES or step == steps:
+                shown = now
+                speed = (step - start) / max(now - began, 1e-9)  # the first call may come at once
+                bar.update(row, completed=step, loss=f"loss {loss:<9.3g} {speed:>6.1f} steps/s")
+
+        yield show
