@@ -155,6 +155,7 @@ def _start(name: str, fields: Sequence[str], scale: str, out: str | Path | None)
         experiment=name,
         scale=scale,
         config=dataclasses.asdict(config),
+        tables=EXPERIMENTS[name].tables,
         device=_device(config),
     )
     print(f"{name} at scale {scale}, run folder {folder}", flush=True)

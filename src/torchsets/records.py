@@ -33,6 +33,7 @@ class Run:
     experiment: str
     scale: str
     config: dict[str, Any]
+    tables: list[str]
     environments: list[dict[str, Any]]
     metrics: list[dict[str, Any]]
     result: dict[str, Any]
@@ -73,9 +74,14 @@ class Recorder:
         experiment: str,
         scale: str,
         config: Mapping[str, Any],
+        tables: Sequence[str] = (),
         device: str = "cpu",
     ) -> "Recorder":
-        """Make a new run folder; it must not exist yet, or be empty."""
+        """Make a new run folder; it must not exist yet, or be empty.
+
+        ``tables`` are the keys of the thesis' tables that the run should fill: a report shows
+        them even if the run never gets there.
+        """
         folder = Path(folder)
         try:
             folder.mkdir(parents=True, exist_ok=True)
@@ -86,7 +92,12 @@ class Recorder:
             raise ValueError(f"folder must be new or empty, got {folder}; go on with --resume")
         result = {"complete": False, "tasks": {}, "tables": {}, "results": []}
         recorder = cls(folder, experiment, dict(config), result)
-        described = {"experiment": experiment, "scale": scale, "config": dict(config)}
+        described = {
+            "experiment": experiment,
+            "scale": scale,
+            "tables": list(tables),
+            "config": dict(config),
+        }
         write_json(folder / "environment.json", describe_environment(device))
         write_json(folder / "result.json", result)
         write_json(folder / "config.json", described)  # last: a folder with a config is a run
@@ -170,6 +181,7 @@ def read_run(folder: str | Path) -> Run:
         experiment=described["experiment"],
         scale=described["scale"],
         config=described["config"],
+        tables=described["tables"],
         environments=[read_json(path) for path in (folder / "environment.json", *later)],
         metrics=_read_lines(folder / "metrics.jsonl"),
         result=read_json(folder / "result.json"),

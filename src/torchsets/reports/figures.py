@@ -1,0 +1,24 @@
+"""Draw a recorded figure: choose the kind, return SVG."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from torchsets.reports.boxes import draw_boxes
+from torchsets.reports.canvas import to_svg
+from torchsets.reports.heatmaps import draw_heatmaps
+from torchsets.reports.lines import draw_lines
+from torchsets.reports.points import draw_points
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
+    "boxes": draw_boxes,
+    "heatmaps": draw_heatmaps,
+    "lines": draw_lines,
+    "points": draw_points,
+}
+
+
+def draw_figure(name: str, figure: Mapping[str, Any]) -> str:
+    """Return the SVG of a figure as ``Recorder.add_figure`` has recorded it."""
+    if figure["kind"] not in KINDS:
+        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {figure['kind']!r}")
+    return to_svg(KINDS[figure["kind"]](figure["data"]), name=name, alt=figure["alt"])
