@@ -1,0 +1,24 @@
+"""Losses between two sets: they do not depend on the order of either."""
+
+from torchsets.losses.chamfer import chamfer_loss
+from torchsets.losses.elements import Element, ElementCost, MixedCost, Part
+from torchsets.losses.hungarian import hungarian_loss
+from torchsets.losses.neighbours import nearest_neighbours
+from torchsets.losses.prediction import SetPredictionLoss
+from torchsets.losses.sinkhorn import SinkhornResult, sinkhorn_divergence, sinkhorn_loss
+from torchsets.matching import assign
+
+__all__ = [
+    "Element",
+    "ElementCost",
+    "MixedCost",
+    "Part",
+    "SetPredictionLoss",
+    "SinkhornResult",
+    "assign",
+    "chamfer_loss",
+    "hungarian_loss",
+    "nearest_neighbours",
+    "sinkhorn_divergence",
+    "sinkhorn_loss",
+]

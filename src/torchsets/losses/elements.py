@@ -1,0 +1,166 @@
+"""Costs between two elements: the part of a set loss that knows what an element means."""
+
+from collections.abc import Callable
+from typing import Literal, NamedTuple
+
+import torch
+from torch import Tensor
+from torch.nn.functional import log_softmax, one_hot, smooth_l1_loss, softplus
+
+ElementCost = Callable[[Tensor, Tensor], Tensor]
+"""Prediction (.., N, D) and target (.., M, D) to the cost of every pair, (.., N, M)."""
+
+Element = Literal["squared", "huber"] | ElementCost
+"""What the losses accept as ``element``."""
+
+PartCost = Literal["l1", "squared", "huber", "cross_entropy", "probability", "binary_cross_entropy"]
+
+
+class Part(NamedTuple):
+    """Some features of an element, how to compare them, and how much that counts.
+
+    Attributes:
+        features: Which features of the prediction, such as ``slice(0, 4)``.
+        cost: ``"l1"``, ``"squared"`` and ``"huber"`` compare numbers and add up the features.
+            ``"cross_entropy"`` and ``"probability"`` (minus the probability of the right class)
+            compare logits with a one-hot vector, or with a class number where the target has one
+            feature. ``"binary_cross_entropy"`` compares logits with 0 and 1.
+        weight: Factor of this part.
+        target: Which features of the target; None: the same as of the prediction.
+    """
+
+    features: slice
+    cost: PartCost
+    weight: float = 1.0
+    target: slice | None = None
+
+
+class MixedCost:
+    """Cost of elements with several parts, such as coordinates, a category and a presence.
+
+    Pass it as the ``element`` of a loss. Prediction and target may have different features.
+
+    Args:
+        parts: What to compare; see :class:`Part`.
+
+    Example:
+        >>> box_and_class = MixedCost(
+        ...     Part(slice(0, 4), "l1", weight=5.0),
+        ...     Part(slice(4, 7), "cross_entropy", target=slice(4, 5)),
+        ... )
+        >>> box_and_class(torch.zeros(2, 10, 7), torch.zeros(2, 3, 5)).shape
+        torch.Size([2, 10, 3])
+    """
+
+    def __init__(self, *parts: Part) -> None:
+        if not parts:
+            raise ValueError("parts must hold at least one Part, got none")
+        for part in parts:
+            if part.cost not in _PART_COSTS:
+                raise ValueError(f"cost must be one of {sorted(_PART_COSTS)}, got {part.cost!r}")
+        self.parts = parts
+
+    def __call__(self, prediction: Tensor, target: Tensor) -> Tensor:
+        terms = [self._term(part, prediction, target) for part in self.parts]
+        return torch.stack(terms).sum(dim=0)
+
+    def __repr__(self) -> str:
+        return f"MixedCost({', '.join(map(repr, self.parts))})"
+
+    @staticmethod
+    def _term(part: Part, prediction: Tensor, target: Tensor) -> Tensor:
+        left = prediction[..., part.features]
+        right = target[..., part.features if part.target is None else part.target]
+        by_number = part.cost in ("cross_entropy", "probability") and right.shape[-1] == 1
+        if left.shape[-1] == 0 or (left.shape[-1] != right.shape[-1] and not by_number):
+            raise ValueError(
+                f"{part.cost} must compare equally many features, at least one, got "
+                f"{left.shape[-1]} of the prediction and {right.shape[-1]} of the target"
+            )
+        return part.weight * _PART_COSTS[part.cost](left, right)
+
+
+def check_element(element: Element) -> None:
+    """Raise unless ``element`` is a known name or a callable."""
+    if not callable(element) and element not in ("squared", "huber"):
+        raise ValueError(f'element must be "squared", "huber" or a callable, got {element!r}')
+
+
+def cost_matrix(element: Element, prediction: Tensor, target: Tensor) -> Tensor:
+    """The cost of every pair: (.., N, D) and (.., M, D) to (.., N, M).
+
+    Features are added up one by one, so no tensor with all pairs and all features exists, and
+    differences are taken directly, so it is exact far from the origin too.
+    """
+    if not callable(element):
+        return _by_feature(prediction, target, _ADD[element])
+    cost = element(prediction, target)
+    shape = (*prediction.shape[:-1], target.shape[-2])
+    if cost.shape != shape:
+        raise ValueError(f"element must return the shape {shape}, got {tuple(cost.shape)}")
+    return cost
+
+
+def pair_costs(element: Element, prediction: Tensor, target: Tensor) -> Tensor:
+    """The cost of each element and its partner: (K, D) and (K, D) to (K,)."""
+    if callable(element):
+        return cost_matrix(element, prediction.unsqueeze(1), target.unsqueeze(1)).flatten()
+    if element == "squared":
+        return (prediction - target).square().sum(dim=-1)
+    return smooth_l1_loss(prediction, target, reduction="none").sum(dim=-1)
+
+
+def _add_absolute(total: Tensor, difference: Tensor) -> Tensor:
+    return total.add_(difference.abs())
+
+
+def _add_squared(total: Tensor, difference: Tensor) -> Tensor:
+    return total.addcmul_(difference, difference)
+
+
+def _add_huber(total: Tensor, difference: Tensor) -> Tensor:
+    size = difference.abs()
+    inside = size.clamp(max=1)
+    return total.addcmul_(inside, size - inside / 2)
+
+
+def _by_feature(left: Tensor, right: Tensor, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+    nothing = left[..., :0].unsqueeze(-2) - right[..., :0].unsqueeze(-3)
+    total = nothing.sum(dim=-1)  # (.., N, M)
+    # The features of the right side are made contiguous, as they run along the inner loop.
+    for ours, theirs in zip(left.unbind(-1), right.mT.contiguous().unbind(-2), strict=True):
+        total = add(total, ours.unsqueeze(-1) - theirs.unsqueeze(-2))
+    return total
+
+
+def _as_one_hot(logits: Tensor, target: Tensor) -> Tensor:
+    if target.shape[-1] == logits.shape[-1]:
+        return target
+    return one_hot(target.squeeze(-1).long(), logits.shape[-1]).to(logits)
+
+
+def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return -(log_softmax(logits, dim=-1) @ _as_one_hot(logits, target).mT)
+
+
+def _minus_probability(logits: Tensor, target: Tensor) -> Tensor:
+    return -(logits.softmax(dim=-1) @ _as_one_hot(logits, target).mT)
+
+
+def _binary_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
+    return softplus(logits).sum(dim=-1, keepdim=True) - logits @ target.mT
+
+
+_ADD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
+    "l1": _add_absolute,
+    "squared": _add_squared,
+    "huber": _add_huber,
+}
+_PART_COSTS: dict[str, ElementCost] = {
+    "l1": lambda left, right: _by_feature(left, right, _add_absolute),
+    "squared": lambda left, right: _by_feature(left, right, _add_squared),
+    "huber": lambda left, right: _by_feature(left, right, _add_huber),
+    "cross_entropy": _cross_entropy,
+    "probability": _minus_probability,
+    "binary_cross_entropy": _binary_cross_entropy,
+}

@@ -1,0 +1,229 @@
+import multiprocessing
+import os
+
+import numpy as np
+import pytest
+import torch
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy.optimize import linear_sum_assignment
+
+from torchsets import matching
+from torchsets.matching import assign
+
+BACKENDS = [
+    pytest.param(
+        True,
+        id="lapx",
+        marks=pytest.mark.skipif(not matching._USE_LAPX, reason="lapx is not installed"),
+    ),
+    pytest.param(False, id="scipy"),
+]
+KINDS = ["uniform", "tied", "distances", "rank one", "constant", "negative", "huge", "offset"]
+
+
+@pytest.fixture(params=BACKENDS)
+def backend(request, monkeypatch):
+    monkeypatch.setattr(matching, "_USE_LAPX", request.param)
+
+
+def draw_costs(kind, shape, rng):
+    sets, n, m = shape
+    uniform = rng.random(shape)
+    points, others = rng.random((sets, n, 1, 2)), rng.random((sets, 1, m, 2))
+    return {
+        "uniform": lambda: uniform,
+        "tied": lambda: rng.integers(0, 3, shape).astype(float),
+        "distances": lambda: ((points - others) ** 2).sum(-1),
+        "rank one": lambda: points[..., 0] * others[..., 0],
+        "constant": lambda: np.full(shape, 2.5),
+        "negative": lambda: -1e3 * uniform,
+        "huge": lambda: (uniform - 0.5) * 1e12,
+        "offset": lambda: 1e6 + uniform,
+    }[kind]()
+
+
+def optimal_totals(cost, row_mask, column_mask):
+    totals = []
+    for matrix, rows, columns in zip(cost, row_mask, column_mask, strict=True):
+        real = matrix[rows][:, columns].numpy()
+        totals.append(real[linear_sum_assignment(real)].sum())
+    return torch.tensor(totals, dtype=torch.float64)
+
+
+def checked_totals(cost, result, row_mask, column_mask):
+    """The total cost of a result, after checking that it is a matching of real elements."""
+    totals = []
+    for matrix, columns, rows, allowed in zip(cost, result, row_mask, column_mask, strict=True):
+        matched = columns >= 0
+        assert matched.sum() == min(rows.sum(), allowed.sum())
+        assert rows[matched].all()
+        assert allowed[columns[matched]].all()
+        assert len(columns[matched].unique()) == matched.sum()
+        totals.append(matrix[matched, columns[matched]].sum())
+    return torch.stack(totals)
+
+
+def assert_optimal(cost, result, row_mask, column_mask):
+    expected = optimal_totals(cost, row_mask, column_mask)
+    actual = checked_totals(cost, result, row_mask, column_mask)
+    torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    kind=st.sampled_from(KINDS),
+    sets=st.integers(1, 8),
+    n=st.integers(1, 9),
+    m=st.integers(1, 9),
+    seed=st.integers(0, 2**32 - 1),
+    ragged=st.booleans(),
+)
+def test_both_solvers_are_optimal_for_random_tied_and_structured_costs(
+    kind, sets, n, m, seed, ragged
+):
+    rng = np.random.default_rng(seed)
+    cost = torch.from_numpy(draw_costs(kind, (sets, n, m), rng))
+    row_mask, column_mask = (torch.from_numpy(rng.random((sets, k)) < 0.7) for k in (n, m))
+    if not ragged:
+        row_mask, column_mask = torch.ones(sets, n).bool(), torch.ones(sets, m).bool()
+    padding = ~(row_mask.unsqueeze(2) & column_mask.unsqueeze(1))
+    masks = (row_mask, column_mask) if ragged else (None, None)
+    with pytest.MonkeyPatch.context() as patch:
+        for use_lapx in {matching._USE_LAPX, False}:
+            patch.setattr(matching, "_USE_LAPX", use_lapx)
+            result = assign(cost.masked_fill(padding, float("nan")), *masks)
+            assert_optimal(cost, result, row_mask, column_mask)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_large_problems_are_optimal_in_several_threads(kind, backend):
+    rng = np.random.default_rng(0)
+    cost = torch.from_numpy(draw_costs(kind, (4, 110, 130), rng))
+    everything = torch.ones(4, 110).bool(), torch.ones(4, 130).bool()
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    try:
+        assert_optimal(cost, assign(cost), *everything)
+        assert_optimal(cost.mT, assign(cost.mT), *everything[::-1])
+    finally:
+        torch.set_num_threads(before)
+
+
+def test_finds_a_planted_permutation(backend, generator):
+    planted = torch.stack([torch.randperm(12, generator=generator) for _ in range(5)])
+    cost = torch.rand(5, 12, 12, generator=generator) + 1
+    cost.scatter_(2, planted.unsqueeze(2), 0.0)
+    assert torch.equal(assign(cost), planted)
+
+
+def test_more_rows_than_columns_leave_rows_unmatched(backend):
+    cost = torch.tensor([[[1.0], [0.0], [2.0]]])
+    assert assign(cost).tolist() == [[-1, 0, -1]]
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0), (0, 0, 0)])
+def test_empty_axes_give_no_match(shape, backend):
+    result = assign(torch.zeros(shape))
+    assert result.shape == shape[:2]
+    assert (result == -1).all()
+
+
+def test_empty_sets_beside_others_give_no_match(backend):
+    rows = torch.tensor([[False, False], [True, True], [True, False]])
+    columns = torch.tensor([[True, True], [False, False], [False, True]])
+    cost = torch.full((3, 2, 2), float("nan"))
+    cost[2, 0, 1] = 3.0
+    assert assign(cost, rows, columns).tolist() == [[-1, -1], [-1, -1], [1, -1]]
+
+
+@pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
+def test_an_invalid_cost_is_an_error_that_names_sets_and_entries(bad, backend):
+    cost = torch.rand(4, 3, 3)
+    cost[1, 0, 0] = bad
+    cost[3, 1:, 1] = bad
+    with pytest.raises(ValueError, match=r"1 in set 1, 2 in set 3; invalid="):
+        assign(cost)
+
+
+def test_the_error_counts_sets_of_different_sizes_and_stays_short(backend):
+    cost = torch.full((9, 2, 3), float("nan"))
+    mask = torch.ones(9, 2).bool()
+    mask[4, 1] = False
+    with pytest.raises(ValueError, match=r"6 in set 3, 3 in set 4 and more in 4 other sets"):
+        assign(cost, mask)
+
+
+@pytest.mark.parametrize("scale", [1.0, 1e-30, 1e300])
+def test_invalid_worst_matches_as_few_invalid_entries_as_possible(scale, backend):
+    nan, inf = float("nan"), float("inf")
+    cost = scale * torch.tensor(
+        [[[1.0, nan], [0.0, 5.0]], [[nan, inf], [-inf, 0.0]], [[nan, nan], [nan, nan]]],
+        dtype=torch.float64,
+    )
+    result = assign(cost, invalid="worst")
+    assert result[:2].tolist() == [[0, 1], [0, 1]]
+    assert sorted(result[2].tolist()) == [0, 1]
+
+
+def test_invalid_worst_gives_up_any_valid_cost_to_avoid_an_invalid_one(backend):
+    cost = torch.full((1, 6, 6), 1e6, dtype=torch.float64)
+    cost.diagonal(dim1=1, dim2=2).fill_(0.0)
+    cost[0, 0, 0] = float("nan")
+    assert assign(cost, invalid="worst")[0, 0] != 0
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
+def test_low_precision_costs_are_solved_as_they_are(dtype, backend, generator):
+    cost = torch.rand(3, 7, 5, generator=generator).to(dtype)
+    result = assign(cost)
+    assert result.dtype == torch.long
+    assert_optimal(cost.double(), result, torch.ones(3, 7).bool(), torch.ones(3, 5).bool())
+
+
+def test_costs_with_a_gradient_are_accepted():
+    assert assign(torch.eye(2)[None].requires_grad_()).tolist() == [[1, 0]]
+
+
+def solve_in_child(queue, cost):
+    queue.put(assign(cost).tolist())
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_forked_child_does_not_wait_for_threads_it_did_not_inherit(backend, monkeypatch):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    cost = torch.rand(8, 120, 120)
+    expected = assign(cost).tolist()
+    context = multiprocessing.get_context("fork")
+    queue = context.Queue()
+    child = context.Process(target=solve_in_child, args=(queue, cost), daemon=True)
+    child.start()
+    assert queue.get(timeout=60) == expected
+    child.join()
+
+
+@pytest.mark.parametrize(
+    ("cost", "masks", "options", "message"),
+    [
+        (torch.zeros(2, 2), (), {}, r"cost must have shape \(B, N, M\)"),
+        (torch.zeros(1, 2, 2).long(), (), {}, "cost must be floating point"),
+        (
+            torch.zeros(1, 2, 3),
+            (torch.ones(1, 3).bool(),),
+            {},
+            r"row_mask must have shape \(1, 2\)",
+        ),
+        (
+            torch.zeros(1, 2, 3),
+            (None, torch.ones(1, 2).bool()),
+            {},
+            r"column_mask must have shape \(1, 3\)",
+        ),
+        (torch.zeros(1, 2, 2), (torch.ones(1, 2),), {}, "row_mask must be bool"),
+        (torch.zeros(1, 2, 2), (), {"invalid": "ignore"}, 'invalid must be "raise" or "worst"'),
+    ],
+)
+def test_rejects_bad_input(cost, masks, options, message):
+    with pytest.raises(ValueError, match=message):
+        assign(cost, *masks, **options)
