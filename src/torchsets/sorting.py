@@ -188,22 +188,31 @@ class _RelaxedOrder(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
         weights, order, slope = ctx.saved_tensors
-        left = torch.stack([slope, torch.full_like(slope, -1)], dim=1)  # (B, 2, N)
-
-        def to_both(part: slice) -> Tensor:
-            logits = torch._softmax_backward_data(gradient[part], weights[part], -1, gradient.dtype)
-            return left[part] @ logits
-
-        # With create_graph the blocks would be recorded one by one: take all at once.
-        parts = [slice(None)] if torch.is_grad_enabled() else _blocks(weights)
-        both = torch.cat([to_both(part) for part in parts]) / ctx.temperature
-        to_scores, to_sums = both.unbind(dim=1)
+        # Not under the autocast of whoever calls backward: these sums want full precision.
+        with torch.autocast(gradient.device.type, enabled=False):
+            to_scores, to_sums = _through_softmax(gradient, weights, slope, ctx.temperature)
         # The gradient of the sums of distances, by running sums over the same order.
         ranked = to_sums.gather(1, order)
         running = ranked.cumsum(dim=1)
         through_sums = slope * ranked + running[:, -1:] - 2 * running + ranked
         through_sums = torch.zeros_like(ranked).scatter(1, order, through_sums)
         return to_scores + through_sums, None, None, None, None
+
+
+def _through_softmax(
+    gradient: Tensor, weights: Tensor, slope: Tensor, temperature: float
+) -> tuple[Tensor, ...]:
+    """Gradients with respect to scores and sums of distances, (B, N) each."""
+    left = torch.stack([slope, torch.full_like(slope, -1)], dim=1)  # (B, 2, N)
+
+    def to_both(part: slice) -> Tensor:
+        logits = torch._softmax_backward_data(gradient[part], weights[part], -1, gradient.dtype)
+        return left[part] @ logits
+
+    # With create_graph the blocks would be recorded one by one: take all at once.
+    parts = [slice(None)] if torch.is_grad_enabled() else _blocks(weights)
+    both = torch.cat([to_both(part) for part in parts]) / temperature
+    return both.unbind(dim=1)
 
 
 def _blocks(matrices: Tensor) -> list[slice]:

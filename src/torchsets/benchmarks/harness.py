@@ -1,8 +1,8 @@
 """Measure variants of one computation side by side: time in one run, memory in fresh processes.
 
 A benchmark is a file of this folder with a function ``cases()``. The variants of a case take
-turns, so that a disturbance hits all of them, and the best of several rounds counts. The peak
-memory of each variant is the growth of ``ru_maxrss`` over one step in a process of its own.
+turns, so that a disturbance hits all of them, and the best of several rounds counts. The memory of
+each variant is the growth of the peak resident size over one step, in a process of its own.
 """
 
 import json
@@ -151,10 +151,22 @@ def _seconds(step: Step, number: int) -> float:
 
 def _measure_memory(case: Case, variant: str) -> int:
     step = case.variants[variant]()
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    before = _peak_bytes()
     step()
-    growth = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before
-    return growth if sys.platform == "darwin" else growth * 1024
+    return _peak_bytes() - before
+
+
+def _peak_bytes() -> int:
+    """The peak resident memory of this program so far.
+
+    Linux hands the parent's ``ru_maxrss`` on to a child, where it would hide all growth below it;
+    ``VmHWM`` starts anew with the program.
+    """
+    status = Path("/proc/self/status")
+    if status.exists():
+        lines = status.read_text().splitlines()
+        return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("VmHWM"))
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss  # bytes on macOS
 
 
 def _worker(kind: str, name: str, index: str, threads: str, last: str) -> None:

@@ -90,13 +90,14 @@ class FSPool(nn.Module):
         if mask is not None:
             check_mask(mask, elements.shape[:2], of="elements")
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
-        batch, slots, features = elements.shape
-        rows = elements.transpose(1, 2)  # (B, D, N)
-        each = None if mask is None else mask.unsqueeze(1).expand(rows.shape).reshape(-1, slots)
-        order = neural_sort(rows.reshape(-1, slots), temperature=temperature, mask=each)
-        order = order.view(batch, features, slots, slots)
-        values = (order @ rows.unsqueeze(-1)).squeeze(-1)
-        return _weighted_sum(values, self.weight, mask).to(elements.dtype), order
+        rows = elements.transpose(1, 2).to(_exact_dtype(elements, self.weight))  # (B, D, N)
+        each = None if mask is None else mask.unsqueeze(1).expand(rows.shape).flatten(0, 1)
+        order = neural_sort(rows.flatten(0, 1), temperature=temperature, mask=each)
+        order = order.unflatten(0, rows.shape[:2])  # (B, D, N, N)
+        with torch.autocast(elements.device.type, enabled=False):
+            values = (order @ rows.unsqueeze(-1)).squeeze(-1)
+        pooled = _weighted_sum(values, self.weight, mask)
+        return pooled.to(elements.dtype), order.to(elements.dtype)
 
     def extra_repr(self) -> str:
         return f"features={len(self.weight)}, pieces={self.weight.shape[1] - 1}"

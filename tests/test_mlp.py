@@ -1,0 +1,36 @@
+import pytest
+import torch
+from torch import nn
+
+from torchsets.mlp import MLP, PairLinear, glorot_
+
+
+def test_mlp_is_linear_layers_with_relu_between():
+    model = MLP(2, 5, 3, layers=3)
+    kinds = [type(part) for part in model]
+    assert kinds == [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear]
+    assert [part.out_features for part in model if isinstance(part, nn.Linear)] == [5, 5, 3]
+    assert len(MLP(2, 5, 3, layers=1)) == 1
+    with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
+        MLP(2, 5, 3, layers=0)
+
+
+def test_pair_linear_equals_a_linear_layer_on_concatenated_pairs(generator):
+    layer = PairLinear(3, 4).double()
+    elements = torch.randn(2, 5, 3, generator=generator, dtype=torch.float64)
+    first = elements.unsqueeze(2).expand(2, 5, 5, 3)
+    second = elements.unsqueeze(1).expand(2, 5, 5, 3)
+    pairs = torch.cat([first, second], dim=-1)
+    torch.testing.assert_close(
+        layer(elements), nn.functional.linear(pairs, layer.weight, layer.bias)
+    )
+
+
+def test_glorot_reaches_every_linear_layer():
+    model = nn.Sequential(MLP(100, 100, 100), PairLinear(100, 100))
+    glorot_(model)
+    bound = (6 / 200) ** 0.5
+    assert 0.95 * bound < model[0][0].weight.abs().max() <= bound
+    assert model[0][2].bias.abs().max() == 0
+    assert model[1].bias.abs().max() == 0
+    assert model[1].weight.abs().max() <= (6 / 300) ** 0.5

@@ -1,0 +1,144 @@
+"""Each law must catch a function that breaks it: a law that cannot fail is no law."""
+
+import pytest
+import torch
+
+from torchsets.testing import (
+    assert_handles_small_sets,
+    assert_ignores_padding,
+    assert_no_gradient_to_padding,
+    assert_obeys_laws,
+    assert_permutation_equivariant,
+    assert_permutation_invariant,
+    assert_sets_independent,
+    random_sets,
+)
+
+
+def total(elements, mask):
+    return elements.masked_fill(~mask.unsqueeze(-1), 0).sum(dim=1)
+
+
+def centred(elements, mask):
+    elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
+    mean = elements.sum(dim=1, keepdim=True) / mask.sum(dim=1).clamp(min=1)[:, None, None]
+    return (elements - mean).masked_fill(~mask.unsqueeze(-1), 0)
+
+
+def first_slot(elements, mask):
+    return elements[:, 0]
+
+
+def first_of_repeated(elements, mask):
+    """Right for distinct elements, wrong when the largest one repeats in the first feature."""
+    keys = elements[..., 0].masked_fill(~mask, -torch.inf)
+    repeated = (keys == keys.amax(dim=1, keepdim=True)).sum(dim=1) > 1
+    return torch.where(repeated, keys[:, 0].masked_fill(~mask[:, 0], 0), 0).unsqueeze(-1)
+
+
+def add_positions(elements, mask):
+    return elements + torch.arange(elements.shape[1]).unsqueeze(-1)
+
+
+def sum_with_padding(elements, mask):
+    return elements.sum(dim=1)
+
+
+def mean_over_slots(elements, mask):
+    return total(elements, mask) / max(1, elements.shape[1])
+
+
+def last_real_slot_is_n(elements, mask):
+    """Assumes that padding is behind: wrong when it sits elsewhere."""
+    index = (mask.sum(dim=1) - 1).clamp(min=0)
+    return (
+        total(elements, mask) + total(elements, mask) * mask[torch.arange(len(mask)), index, None]
+    )
+
+
+def clamped_to_zero(elements, mask):
+    """Multiplies: right for finite padding, nan for nan."""
+    return (elements * mask.unsqueeze(-1)).sum(dim=1)
+
+
+def leaks_only_in_the_gradient(elements, mask):
+    total_of_all = elements.sum(dim=1)
+    return total(elements, mask) + total_of_all - total_of_all.detach()
+
+
+def right_value_wrong_gradient(elements, mask):
+    value = total(elements, mask)
+    return value * elements.shape[1] - (value * (elements.shape[1] - 1)).detach()
+
+
+def centred_on_the_batch(elements, mask):
+    sums = total(elements, mask)
+    return sums - sums.mean(dim=0)
+
+
+def divided_by_the_batch_size(elements, mask):
+    return total(elements, mask) / len(elements)
+
+
+def mean_without_guard(elements, mask):
+    return total(elements, mask) / mask.sum(dim=1, keepdim=True)
+
+
+def spread_without_guard(elements, mask):
+    """Finite, but the root has an infinite slope for a set of one element."""
+    return centred(elements, mask).square().sum(dim=(1, 2)).sqrt()
+
+
+def amax_without_guard(elements, mask):
+    return elements.masked_fill(~mask.unsqueeze(-1), -1e9).amax(dim=1)
+
+
+@pytest.mark.parametrize(
+    ("law", "culprit"),
+    [
+        (assert_permutation_invariant, first_slot),
+        (assert_permutation_invariant, first_of_repeated),
+        (assert_permutation_equivariant, add_positions),
+        (assert_ignores_padding, sum_with_padding),
+        (assert_ignores_padding, mean_over_slots),
+        (assert_ignores_padding, last_real_slot_is_n),
+        (assert_ignores_padding, clamped_to_zero),
+        (assert_ignores_padding, right_value_wrong_gradient),
+        (assert_no_gradient_to_padding, sum_with_padding),
+        (assert_no_gradient_to_padding, leaks_only_in_the_gradient),
+        (assert_sets_independent, centred_on_the_batch),
+        (assert_sets_independent, divided_by_the_batch_size),
+    ],
+)
+def test_law_catches_culprit(law, culprit, generator):
+    with pytest.raises(AssertionError):
+        law(culprit, *random_sets([3, 1, 4], features=2, generator=generator))
+
+
+@pytest.mark.parametrize(
+    ("culprit", "error"),
+    [
+        (mean_without_guard, AssertionError),
+        (spread_without_guard, AssertionError),
+        (amax_without_guard, IndexError),
+        (sum_with_padding, AssertionError),
+    ],
+)
+def test_small_sets_catch_culprit(culprit, error):
+    with pytest.raises(error):
+        assert_handles_small_sets(culprit, features=2)
+
+
+@pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2], [0]])
+def test_good_functions_pass(sizes, generator):
+    elements, mask = random_sets(sizes, features=2, generator=generator)
+    assert_obeys_laws(total, elements, mask)
+    assert_obeys_laws(centred, elements, mask, equivariant=True)
+
+
+def test_the_message_names_the_law(generator):
+    sets = random_sets([3, 1], features=2, generator=generator)
+    with pytest.raises(AssertionError, match="padding with nan changed the result"):
+        assert_ignores_padding(sum_with_padding, *sets)
+    with pytest.raises(AssertionError, match="alone than in the batch"):
+        assert_sets_independent(centred_on_the_batch, *sets)
