@@ -17,7 +17,7 @@ def digit_point_sets() -> tuple[SetBatch, Tensor]:
     Example:
         >>> sets, labels = digit_point_sets()
         >>> sets
-        SetBatch(1797 sets of 18 to 49 elements, 3 features, float32, cpu)
+        SetBatch(1797 sets of 16 to 42 elements, 3 features, float32, cpu)
     """
     loaded = import_extra("sklearn.datasets", "app").load_digits()
     images = torch.from_numpy(loaded.images).float() / 16  # (1797, 8, 8), rows from the top

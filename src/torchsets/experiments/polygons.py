@@ -205,9 +205,13 @@ def _draw_reconstructions(recorder: Recorder, trained: dict[tuple[str, int], Rec
     panels = []
     for (name, size), reconstruct in trained.items():
         polygon = turned_polygons(torch.tensor([0.4]), size)
-        points = reconstruct(polygon)[0].tolist()
-        title = f"{ROWS[name]}, n = {size}"
-        panels.append({"title": title, "points": points, "target": polygon[0].tolist()})
+        panels.append(
+            {
+                "title": f"{ROWS[name]}, n={size}",
+                "points": reconstruct(polygon)[0].tolist(),
+                "target": polygon[0].tolist(),
+            }
+        )
     recorder.add_figure(
         "reconstructions",
         kind="points",
@@ -225,67 +229,74 @@ def _draw_responsibility(recorder: Recorder, trained: dict[tuple[str, int], Reco
     recorder.add_table(
         "polygons/jumps",
         caption="Largest move of one output while the polygon turns onto itself in "
-        f"{ANGLES} equal steps, as a multiple of the move of a corner (1 is perfect; far below "
-        "1 means that the output ignores the rotation)",
-        unit="times",
+        f"{ANGLES} equal steps, as a multiple of the move of a corner",
+        unit="times (1 is perfect; far below 1: the output ignores the rotation)",
     )
+    turning: dict[str, Tensor] = {}
     for (name, size), reconstruct in trained.items():
         if name == "random":
             continue
-        angles = torch.linspace(0, 2 * math.pi / size, ANGLES + 1)
-        polygons = turned_polygons(angles, size)
+        polygons = turned_polygons(torch.linspace(0, 2 * math.pi / size, ANGLES + 1), size)
         outputs = reconstruct(polygons)
         moves = [(path[1:] - path[:-1]).norm(dim=-1).max() for path in (outputs, polygons)]
         value = (moves[0] / moves[1]).item()
         recorder.add_result("polygons/jumps", model=ROWS[name], column=f"n={size}", value=value)
-        if size == 4:
-            _draw_turning_square(recorder, name, angles, outputs)
+        if size == 4 and name != "fspool-zeroed":
+            turning[name] = outputs
+    if turning:
+        _draw_paths(recorder, turning)
+        _draw_turning_square(recorder, turning)
 
 
-def _draw_turning_square(recorder: Recorder, name: str, angles: Tensor, outputs: Tensor) -> None:
-    degrees = [round(value, 3) for value in angles.rad2deg().tolist()]
+def _draw_paths(recorder: Recorder, turning: dict[str, Tensor]) -> None:
+    degrees = torch.linspace(0, 90, ANGLES + 1).tolist()
     panels = [
         {
-            "title": f"{axis} coordinate of each output",
+            "title": f"{ROWS[name]}: {axis} of each output",
             "x_label": "rotation of the square in degrees",
-            "y_label": axis,
+            "y_range": [-1.3, 1.3],
             "lines": [
                 {"label": f"output {slot + 1}", "x": degrees, "y": outputs[:, slot, index].tolist()}
                 for slot in range(4)
             ],
         }
+        for name, outputs in turning.items()
         for index, axis in enumerate("xy")
     ]
     recorder.add_figure(
-        f"turning-square-{name}",
+        "responsibility-paths",
         kind="lines",
-        title=f"{ROWS[name]}: a square turns by 90 degrees",
-        caption="After 90 degrees the square is the same set as before. A decoder without a stored "
-        "order must return the same list too, so its outputs have to jump from corner to corner "
-        "on the way. With FSUnpool each output follows its own corner.",
-        alt=f"Coordinates of the four outputs of {ROWS[name]} against the angle of the square.",
+        title="The responsibility problem: a square turns by 90 degrees",
+        caption="After 90 degrees the square is the same set as at 0. An MLP decoder must then "
+        "return the same list too, so on the way its outputs have to jump from corner to corner, "
+        "all at once. With FSUnpool each output follows its own corner and nothing jumps.",
+        alt="Coordinates of the four outputs of each decoder against the angle of the square: "
+        "FSPool's follow the corners smoothly, those of the MLPs start and end at equal values.",
         data={"panels": panels, "columns": 2},
     )
-    shown = [
-        round(share * (len(angles) - 1)) for share in (0, 1 / 6, 1 / 3, 1 / 2, 2 / 3, 5 / 6, 1)
+
+
+def _draw_turning_square(recorder: Recorder, turning: dict[str, Tensor]) -> None:
+    shown = [ANGLES * part // 6 for part in range(7)]
+    degrees = [90 * index / ANGLES for index in shown]
+    squares = turned_polygons(torch.tensor(degrees).deg2rad(), 4).tolist()
+    panels = [
+        {
+            "title": f"{ROWS[name]}, {angle:.0f}°",
+            "points": outputs[index].tolist(),
+            "slots": list(range(4)),
+            "target": square,
+        }
+        for name, outputs in turning.items()
+        for index, angle, square in zip(shown, degrees, squares, strict=True)
     ]
     recorder.add_figure(
-        f"turning-square-outputs-{name}",
+        "responsibility-squares",
         kind="points",
-        title=f"{ROWS[name]}: which output makes which corner",
-        caption="One colour for each output of the decoder. Rings: the true corners.",
-        alt=f"Seven squares, turned from 0 to 90 degrees, with the outputs of {ROWS[name]}.",
-        data={
-            "panels": [
-                {
-                    "title": f"{degrees[index]:.0f}°",
-                    "points": outputs[index].tolist(),
-                    "slots": list(range(4)),
-                    "target": turned_polygons(angles[index : index + 1], 4)[0].tolist(),
-                }
-                for index in shown
-            ],
-            "columns": len(shown),
-            "limit": 1.25,
-        },
+        title="Which output makes which corner",
+        caption="One colour for each output of the decoder; rings are the true corners. The last "
+        "square is the first one again, so an MLP ends with the colours it began with.",
+        alt="Seven squares for each decoder, turned from 0 to 90 degrees, corners coloured by "
+        "the output that makes them.",
+        data={"panels": panels, "columns": len(shown), "limit": 1.25},
     )
