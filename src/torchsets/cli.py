@@ -12,7 +12,7 @@ import shlex
 import sys
 import time
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -91,7 +91,8 @@ def run(options: argparse.Namespace) -> None:
         folder = _resume(name, options.resume)
     else:
         folder = _start(name, options.fields, options.scale or "cpu", options.out)
-    print(f"done: {folder}")
+    _print_tables([read_run(folder)])
+    print(f"\ndone: {folder}")
     print(f"see it: torchsets report {shlex.quote(str(folder))} -o report.html")
 
 
@@ -134,17 +135,15 @@ def demo(options: argparse.Namespace) -> None:
     from torchsets.reports import write_report
 
     write_report(runs, folder / "report.html")
-    for line in _demo_table(runs):
-        print(line)
+    _print_tables(runs)
     print(f"\n{time.monotonic() - started:.0f} s; the report: {folder / 'report.html'}")
 
 
-def _demo_table(runs: Sequence[Run]) -> Iterator[str]:
-    for run in runs:
-        yield f"\n{run.experiment}"
-        for result in run.result["results"]:
-            where = f"{result['model']:<20}{result['table']:<28}{result['column']:<12}"
-            yield f"  {where}{result['value']:.4g}"
+def _print_tables(runs: Sequence[Run]) -> None:
+    from torchsets.reports import collect_tables, table_as_text
+
+    for table in collect_tables(runs):
+        print("\n" + table_as_text(table))
 
 
 def _start(name: str, fields: Sequence[str], scale: str, out: str | Path | None) -> Path:

@@ -81,7 +81,7 @@ def run(config: Config, recorder: Recorder) -> None:
         evaluate = partial(_accuracy, model, sets.select(held_out), labels[held_out], device)
         train(
             model,
-            torch.optim.Adam(model.parameters(), lr=config.learning_rate),
+            torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True),
             partial(_loss, model),
             partial(_draw, sets.select(used), labels[used], minibatches),
             recorder=recorder,

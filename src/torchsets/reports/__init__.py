@@ -2,6 +2,15 @@
 
 from torchsets.reports.figures import KINDS, draw_figure
 from torchsets.reports.page import write_report
+from torchsets.reports.tables import collect_tables
+from torchsets.reports.text import table_as_text
 from torchsets.reports.thesis import thesis_tables
 
-__all__ = ["KINDS", "draw_figure", "thesis_tables", "write_report"]
+__all__ = [
+    "KINDS",
+    "collect_tables",
+    "draw_figure",
+    "table_as_text",
+    "thesis_tables",
+    "write_report",
+]

@@ -18,7 +18,7 @@ def draw_boxes(data: Mapping[str, Any]) -> Any:
     columns = data.get("columns", 4)
     colour_map = import_extra("matplotlib", "app").colormaps["RdYlBu"]
     rectangle = import_extra("matplotlib.patches", "app").Rectangle
-    width = min(1.9, max(1.0, 7.0 / max(1, columns)))
+    width = min(2.0, max(1.2, 8.8 / max(1, columns)))
     with panels_of(len(panels), columns=columns, size=(width, width + 0.22)) as (figure, axes):
         for axis, panel in zip(axes, panels, strict=True):
             weights = panel.get("weights") or [1.0] * len(panel["boxes"])

@@ -27,7 +27,7 @@ _STYLE = {
     "axes.titlesize": 9,
     "axes.labelsize": 9,
     "text.parse_math": False,
-    "axes.formatter.use_mathtext": False,
+    "axes.formatter.useoffset": False,
     "text.color": INK,
     "axes.labelcolor": INK,
     "axes.edgecolor": FAINT,

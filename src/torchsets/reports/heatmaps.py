@@ -16,7 +16,7 @@ def draw_heatmaps(data: Mapping[str, Any]) -> Any:
     """Draw the panels, each with its own range unless ``range`` is given."""
     panels = data["panels"]
     columns = data.get("columns", 3)
-    width = min(3.0, max(1.2, 6.6 / max(1, min(columns, len(panels)))))
+    width = min(3.6, max(1.4, 8.4 / max(1, min(columns, len(panels)))))
     with panels_of(len(panels), columns=columns, size=(width, 0.9 * width)) as (figure, axes):
         for axis, panel in zip(axes, panels, strict=True):
             low, high = _range(panel["matrix"], data)

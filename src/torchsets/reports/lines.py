@@ -11,16 +11,20 @@ from typing import Any
 
 from torchsets.reports.canvas import COLOURS, FAINT, INK, colour_scale, panels_of
 
-_MOST_POINTS = 600
+_MOST_POINTS = 600  # more cannot be seen, and make the page heavy
+_FEW_POINTS = 12  # these are marked, or a single one would be invisible
 
 
 def draw_lines(data: Mapping[str, Any]) -> Any:
     """Draw the panels; lines with the same label have the same colour in all of them."""
     panels = data["panels"]
     columns = data.get("columns", 2)
-    width = 6.6 / max(1, min(columns, len(panels)))
+    width = 8.4 / max(1, min(columns, len(panels)))
     style = _Style(panels)
-    with panels_of(len(panels), columns=columns, size=(max(width, 2.2), 2.3)) as (figure, axes):
+    with panels_of(len(panels), columns=columns, size=(min(max(width, 2.2), 6.6), 2.5)) as (
+        figure,
+        axes,
+    ):
         for axis, panel in zip(axes, panels, strict=True):
             _draw_panel(axis, panel, style)
         handles: dict[str, Any] = {}
@@ -71,7 +75,8 @@ def _draw_panel(axis: Any, panel: Mapping[str, Any], style: _Style) -> None:
         stride = max(1, len(line["x"]) // _MOST_POINTS)
         x, y = line["x"][::stride], [_number(value) for value in line["y"][::stride]]
         label = line.get("label") if line.get("value") is None else None
-        axis.plot(x, y, label=label, **style.of(line))
+        marker = "o" if len(x) <= _FEW_POINTS else None
+        axis.plot(x, y, label=label, marker=marker, markersize=3, **style.of(line))
     axis.set_title(panel.get("title", ""))
     axis.set_xlabel(panel.get("x_label", ""))
     axis.set_ylabel(panel.get("y_label", ""))

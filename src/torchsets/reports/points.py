@@ -7,17 +7,20 @@ and ``limit`` (the axes run from -limit to limit) or ``range`` (low, high).
 """
 
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 from torchsets.reports.canvas import COLOURS, FAINT, INK, colour_scale, panels_of
+
+_LETTERS = 18  # that fit above a panel
 
 
 def draw_points(data: Mapping[str, Any]) -> Any:
     """Draw the panels with equal axes and without ticks."""
     panels = data["panels"]
     columns = data.get("columns", 4)
-    width = min(1.7, max(1.0, 7.0 / max(1, columns)))
-    with panels_of(len(panels), columns=columns, size=(width, width + 0.22)) as (figure, axes):
+    width = min(1.8, max(1.15, 8.8 / max(1, columns)))
+    with panels_of(len(panels), columns=columns, size=(width, width + 0.3)) as (figure, axes):
         for axis, panel in zip(axes, panels, strict=True):
             _draw_panel(axis, panel, _limits(data))
         return figure
@@ -41,7 +44,7 @@ def _draw_panel(axis: Any, panel: Mapping[str, Any], limits: tuple[float, float]
             axis.plot(x, y, color=FAINT, linewidth=0.8, zorder=1)
         alpha = [0.15 + 0.85 * value for value in panel["values"]] if panel.get("values") else 1
         axis.scatter(x, y, s=size, c=_colours(panel), alpha=alpha, linewidths=0)
-    axis.set_title(panel.get("title", ""), size=8)
+    axis.set_title("\n".join(wrap(panel.get("title", ""), _LETTERS)), size=8)
     axis.set_aspect("equal", adjustable="box")
     axis.set_xticks([])
     axis.set_yticks([])
