@@ -33,11 +33,7 @@ def box_intersection(boxes: Tensor, others: Tensor) -> Tensor:
         tensor([[1., 0.]])
     """
     _check_pair(boxes, others)
-    left, top, right, bottom = boxes.unsqueeze(-2).unbind(-1)  # (..., N, 1)
-    other_left, other_top, other_right, other_bottom = others.unsqueeze(-3).unbind(-1)
-    width = torch.minimum(right, other_right) - torch.maximum(left, other_left)
-    height = torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top)
-    return width.clamp(min=0) * height.clamp(min=0)
+    return _shared_area(boxes.unsqueeze(-2), others.unsqueeze(-3))
 
 
 def box_iou(
@@ -72,14 +68,35 @@ def box_iou(
     if others is None:
         others, other_mask = boxes, mask
     _check_pair(boxes, others)
+    boxes = _fill(boxes, mask, name="mask", of="boxes").unsqueeze(-2)
+    others = _fill(others, other_mask, name="other_mask", of="others").unsqueeze(-3)
+    return paired_iou(boxes, others)
+
+
+def paired_iou(boxes: Tensor, others: Tensor) -> Tensor:
+    """Intersection over union of each box with its partner; see :func:`box_iou`.
+
+    Args:
+        boxes: Boxes, (..., 4), floating point.
+        others: Their partners, (..., 4); the leading axes are broadcast.
+
+    Returns:
+        Overlaps from 0 to 1, (...).
+
+    Raises:
+        ValueError: If a shape or dtype differs from the above.
+
+    Example:
+        >>> paired_iou(torch.tensor([0.0, 0.0, 2.0, 2.0]), torch.tensor([1.0, 0.0, 2.0, 2.0]))
+        tensor(0.5000)
+    """
     dtype = torch.promote_types(boxes.dtype, others.dtype)
     wide = torch.promote_types(dtype, torch.float32)
-    boxes = _fill(boxes, mask, name="mask", of="boxes").to(wide)
-    others = _fill(others, other_mask, name="other_mask", of="others").to(wide)
-    shared = box_intersection(boxes, others)
-    union = box_area(boxes).unsqueeze(-1) + box_area(others).unsqueeze(-2) - shared
+    boxes, others = boxes.to(wide), others.to(wide)
+    areas = box_area(boxes) + box_area(others)
+    shared = _shared_area(boxes, others)
     exists = shared > 0
-    overlap = torch.where(exists, shared, 0) / torch.where(exists, union, 1)
+    overlap = torch.where(exists, shared, 0) / torch.where(exists, areas - shared, 1)
     return overlap.to(dtype)
 
 
@@ -143,6 +160,15 @@ def _settle(same: Tensor, alive: Tensor) -> Tensor:
         if torch.equal(settled, keep):
             return keep
         keep = settled
+
+
+def _shared_area(boxes: Tensor, others: Tensor) -> Tensor:
+    """Area that each box shares with its partner, (..., 4), (..., 4) -> (...)."""
+    left, top, right, bottom = boxes.unbind(-1)
+    other_left, other_top, other_right, other_bottom = others.unbind(-1)
+    width = torch.minimum(right, other_right) - torch.maximum(left, other_left)
+    height = torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top)
+    return width.clamp(min=0) * height.clamp(min=0)
 
 
 def _fill(boxes: Tensor, mask: Tensor | None, *, name: str, of: str) -> Tensor:
