@@ -1,5 +1,8 @@
-"""Vector to set, and the FSPool auto-encoder."""
+"""Vector to set: deep set prediction networks, baselines, and the FSPool auto-encoder."""
 
 from torchsets.decoders.auto_encoder import FSPoolAutoEncoder
+from torchsets.decoders.dspn import DSPN
+from torchsets.decoders.lstm import LSTMDecoder
+from torchsets.decoders.mlp import MLPDecoder
 
-__all__ = ["FSPoolAutoEncoder"]
+__all__ = ["DSPN", "FSPoolAutoEncoder", "LSTMDecoder", "MLPDecoder"]

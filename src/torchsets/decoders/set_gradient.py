@@ -1,0 +1,77 @@
+"""The gradient of a loss with respect to sets: eager, inside torch.func, compiled, exported."""
+
+from collections.abc import Callable
+
+import torch
+from torch import Tensor, nn
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import _disable_current_modes
+
+Distance = Callable[[Tensor, Tensor], Tensor]
+
+
+def set_gradient(
+    encoder: nn.Module, distance: Distance, sets: Tensor, vector: Tensor, *, record: bool
+) -> tuple[Tensor, Tensor]:
+    """Differentiate the distance of encoded sets from vectors with respect to the sets.
+
+    Args:
+        encoder: Sets (B, N, D) to vectors (B, L).
+        distance: Encoded sets and vectors, both (B, L), to one number per set, (B,).
+        sets: Where to differentiate, (B, N, D).
+        vector: One vector per set, (B, L).
+        record: Whether both results can be differentiated again.
+
+    Returns:
+        The distances (B,) and their gradients (B, N, D).
+    """
+    if torch.compiler.is_exporting():
+        return _exported_gradient(encoder, distance, sets, vector)
+    if is_traced():
+        # A compiled function can be differentiated once only: both gradients must be in it.
+        def total(sets: Tensor) -> tuple[Tensor, Tensor]:
+            loss = distance(encoder(sets), vector)
+            return loss.sum(), loss
+
+        gradient, loss = torch.func.grad(total, has_aux=True)(sets)
+        return loss, gradient
+    with torch.enable_grad():
+        if not (record and sets.requires_grad):
+            sets = sets.detach().requires_grad_()
+        loss = distance(encoder(sets), vector if record else vector.detach())
+        (gradient,) = torch.autograd.grad(loss.sum(), sets, create_graph=record)
+    return loss if record else loss.detach(), gradient
+
+
+def is_traced() -> bool:
+    """Whether torch.compile, torch.export or a torch.func transform runs this code."""
+    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+
+
+def _exported_gradient(
+    encoder: nn.Module, distance: Distance, sets: Tensor, vector: Tensor
+) -> tuple[Tensor, Tensor]:
+    """The same for torch.export, which records no gradients: it gets them as plain operations."""
+    state = {**dict(encoder.named_parameters()), **dict(encoder.named_buffers())}
+
+    def gradient_of(
+        sets: Tensor, vector: Tensor, state: dict[str, Tensor]
+    ) -> tuple[Tensor, Tensor]:
+        def total(sets: Tensor) -> tuple[Tensor, Tensor]:
+            loss = distance(torch.func.functional_call(encoder, state, (sets,)), vector)
+            return loss.sum(), loss
+
+        gradient, loss = torch.func.grad(total, has_aux=True)(sets)
+        return loss, gradient
+
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        examples = {name: _zeros_like(tensor) for name, tensor in state.items()}
+        graph = make_fx(gradient_of)(_zeros_like(sets), _zeros_like(vector), examples)
+    loss, gradient = graph(sets.contiguous(), vector.contiguous(), state)
+    return loss, gradient
+
+
+def _zeros_like(tensor: Tensor) -> Tensor:
+    """Zeros without any trace of the tensor itself."""
+    shape = [int(size) for size in tensor.shape]
+    return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
