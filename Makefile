@@ -5,6 +5,8 @@
 PYTHON ?= python3
 VENV := .venv
 PY := $(VENV)/bin/python
+# Quiet twice: errors are shown, warnings about the machine's package sources are not.
+PIP := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt
 # A spinning second thread beside a busy neighbour makes torch ten times slower.
 TEST_ENV := OMP_NUM_THREADS=1
 
@@ -41,13 +43,16 @@ $(PY):
 
 # torch first and alone: its version is pinned, so nothing that follows asks for another build.
 $(VENV)/torch: constraints.txt | $(PY)
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt torch numpy
+	@echo "Installing torch into $(VENV) (once; some minutes)"
+	@$(PIP) torch numpy
 	@touch $@
 
 $(VENV)/app: pyproject.toml $(VENV)/torch
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[app,fast]"
+	@echo "Installing torchsets with the command line into $(VENV)"
+	@$(PIP) -e ".[app,fast]"
 	@touch $@
 
 $(VENV)/dev: pyproject.toml $(VENV)/torch
-	$(PY) -m pip install --quiet --disable-pip-version-check -c constraints.txt -e ".[dev]"
+	@echo "Installing torchsets with the developers' tools into $(VENV)"
+	@$(PIP) -e ".[dev]"
 	@touch $(VENV)/app $@
