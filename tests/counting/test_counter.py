@@ -209,13 +209,13 @@ def test_only_the_largest_weights_take_part(generator):
     assert counter.inspect(boxes, weights).kept.equal(top.sort(dim=1).values)
 
 
-def test_a_logit_of_minus_infinity_goes_before_padding():
+@pytest.mark.parametrize("real", [[0, 1], [0, 3], [1, 2], [2, 3]])
+def test_a_logit_of_minus_infinity_goes_before_padding(real):
     counter = random_counter(2, attention="logits")
     boxes = torch.eye(4, dtype=torch.float64).unsqueeze(0)
     logits = torch.full((1, 4), -torch.inf, dtype=torch.float64)
-    mask = torch.tensor([[False, False, True, True]])
-    details = counter.inspect(boxes, logits, mask)
-    assert details.kept.tolist() == [[2, 3]]
+    mask = torch.isin(torch.arange(4), torch.tensor(real)).unsqueeze(0)
+    assert counter.inspect(boxes, logits, mask).kept.tolist() == [real]
 
 
 def test_an_empty_set_gives_one_at_count_zero():
