@@ -60,6 +60,14 @@ def test_obeys_the_laws_of_equivariant_functions(sizes, generator):
     assert_obeys_laws(model, *sets, equivariant=True)
 
 
+def test_padding_is_restored_as_zeros(generator):
+    model = FSPoolAutoEncoder(features=2, hidden=4).double()
+    elements, mask = random_sets([3, 0, 5], features=2, generator=generator)
+    restored = model(elements, mask)
+    assert (restored[~mask] == 0).all()
+    assert (restored[mask] != 0).all()
+
+
 @pytest.mark.parametrize("temperature", [None, 1.0])
 def test_compiles_and_exports(temperature, generator):
     torch.manual_seed(0)

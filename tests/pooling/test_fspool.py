@@ -1,3 +1,5 @@
+import shutil
+
 import pytest
 import torch
 
@@ -283,3 +285,21 @@ def test_starts_as_told():
 def test_rejects_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+@pytest.mark.slow
+def test_inductor_gives_equal_values_and_gradients(generator):
+    if shutil.which("g++") is None:
+        pytest.skip("inductor needs a C++ compiler: apt install g++")
+    torch.manual_seed(0)
+    pool = FSPool(2)
+    elements, mask = random_sets([3, 1, 5], features=2, generator=generator, dtype=torch.float32)
+    elements.requires_grad_()
+    expected = pool(elements, mask)
+    actual = torch.compile(pool, fullgraph=True)(elements, mask)
+    torch.testing.assert_close(actual, expected)
+    inputs = (elements, pool.weight)
+    torch.testing.assert_close(
+        torch.autograd.grad(actual.square().sum(), inputs),
+        torch.autograd.grad(expected.square().sum(), inputs),
+    )
