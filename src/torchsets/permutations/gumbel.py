@@ -1,0 +1,54 @@
+"""Gumbel-Sinkhorn: soft permutations drawn at random."""
+
+import torch
+from torch import Tensor, nn
+
+from torchsets.permutations.sinkhorn import sinkhorn
+
+
+class GumbelSinkhorn(nn.Module):
+    """Add Gumbel noise to scores in train mode, then normalise with :func:`sinkhorn`.
+
+    As the temperature goes to 0 the results approach hard permutations: the best one of the
+    noisy scores.
+
+    Args:
+        steps: Rounds of normalising rows and columns.
+        temperature: Noisy scores are divided by it.
+        noise: Scale of the noise; 0 gives none.
+
+    Example:
+        >>> soft = GumbelSinkhorn(temperature=0.1)(torch.zeros(2, 3, 3))
+        >>> soft.sum(dim=1).round(decimals=4)
+        tensor([[1., 1., 1.],
+                [1., 1., 1.]])
+
+    Reference:
+        Mena et al. 2018, https://arxiv.org/abs/1802.08665.
+    """
+
+    def __init__(self, *, steps: int = 20, temperature: float = 1.0, noise: float = 1.0) -> None:
+        super().__init__()
+        if steps < 1:
+            raise ValueError(f"steps must be at least 1, got {steps}")
+        if temperature <= 0:
+            raise ValueError(f"temperature must be positive, got {temperature}")
+        if noise < 0:
+            raise ValueError(f"noise must be at least 0, got {noise}")
+        self.steps = steps
+        self.temperature = temperature
+        self.noise = noise
+
+    def forward(
+        self,
+        scores: Tensor,
+        mask: Tensor | None = None,
+        *,
+        generator: torch.Generator | None = None,
+    ) -> Tensor:
+        """Scores (B, N, N) and mask (B, N) to soft permutations (B, N, N)."""
+        if self.training and self.noise > 0:
+            # Minus the logarithm of an exponential variable is a Gumbel variable.
+            draw = torch.empty_like(scores).exponential_(generator=generator).log()
+            scores = scores - self.noise * draw
+        return sinkhorn(scores, steps=self.steps, temperature=self.temperature, mask=mask)

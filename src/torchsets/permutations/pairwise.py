@@ -1,0 +1,161 @@
+"""The learned cost of putting one element before another."""
+
+import math
+from collections.abc import Iterator
+from typing import Any, cast
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from torchsets._checks import check_padded_sets
+from torchsets.permutations.sinkhorn import widen
+
+# Hidden units of all pairs in one go: a block of this many numbers stays in a core's cache.
+_BLOCK = 1 << 17
+
+
+class PairwiseCost(nn.Module):
+    """F(x_i, x_j) = f(x_i, x_j) - f(x_j, x_i) with a small network f: cost of i before j.
+
+    f is evaluated once per pair, its first layer once per element, and hidden units of pairs exist
+    only in blocks: memory grows with N x N, not with N x N x hidden.
+
+    Args:
+        features: Features of an element.
+        hidden: Hidden units of f.
+        outputs: Costs per pair: 1 for a sequence, 2 for a grid.
+
+    Attributes:
+        compare: f on concatenated pairs: Linear(2 * features, hidden), ReLU, Linear(hidden,
+            outputs), with Xavier's initial weights. The last bias cancels in F.
+
+    Example:
+        >>> cost = PairwiseCost(1, hidden=16)
+        >>> costs = cost(torch.rand(8, 5, 1))
+        >>> costs.shape
+        torch.Size([8, 5, 5])
+        >>> torch.equal(costs, -costs.transpose(1, 2))
+        True
+    """
+
+    def __init__(self, features: int, hidden: int, *, outputs: int = 1) -> None:
+        super().__init__()
+        for name, value in (("features", features), ("hidden", hidden), ("outputs", outputs)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.compare = nn.Sequential(
+            nn.Linear(2 * features, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
+        )
+        for parameter in self.compare.parameters():
+            if parameter.ndim == 2:
+                nn.init.xavier_uniform_(parameter)
+            else:
+                nn.init.zeros_(parameter)
+
+    def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Compare all pairs of each set.
+
+        Args:
+            elements: Padded sets, (B, N, D), floating point.
+            mask: True where an element is real, (B, N), bool. None: all are real.
+
+        Returns:
+            Antisymmetric costs, (B, N, N), or (B, outputs, N, N) for several outputs; 0 where an
+            element is padding.
+        """
+        real = check_padded_sets(elements, mask)
+        first, last = cast(nn.Linear, self.compare[0]), cast(nn.Linear, self.compare[2])
+        features = first.in_features // 2
+        if elements.shape[2] != features:
+            raise ValueError(f"elements must have {features} features, got {elements.shape[2]}")
+        if mask is not None:
+            elements = elements.masked_fill(~real.unsqueeze(-1), 0)
+        # (B, hidden, N): the axis that blocks run along lies last
+        left = functional.linear(elements, first.weight[:, :features], first.bias)
+        right = functional.linear(elements, first.weight[:, features:])
+        arguments = [widen(x) for x in (left, right, last.weight, last.bias)]
+        costs = _compare(arguments[0].mT, arguments[1].mT, *arguments[2:]).to(elements.dtype)
+        if mask is not None:
+            pairs = real.unsqueeze(2) & real.unsqueeze(1)
+            costs = costs.masked_fill(~pairs.unsqueeze(1), 0)
+        return costs.squeeze(1) if costs.shape[1] == 1 else costs
+
+
+def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    with torch.autocast(left.device.type, enabled=False):
+        if torch.compiler.is_compiling():
+            return _compare_at_once(left, right, weight, bias)
+        costs: Tensor = _Compare.apply(left, right, weight, bias)  # type: ignore[no-untyped-call]
+        return costs
+
+
+def _compare_at_once(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    """The same in plain operations, with all hidden units in memory."""
+    hidden = (left.unsqueeze(3) + right.unsqueeze(2)).relu()  # (B, hidden, N, N)
+    one_way = weight @ hidden.flatten(2) + bias.unsqueeze(1)
+    one_way = one_way.view(len(left), len(weight), *hidden.shape[2:])
+    return one_way - one_way.mT
+
+
+class _Compare(torch.autograd.Function):
+    """F from the two halves of f's first layer, (B, hidden, N) each, block by block."""
+
+    @staticmethod
+    def forward(ctx: Any, left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+        ctx.save_for_backward(left, right, weight, bias)
+        left, right = left.contiguous(), right.contiguous()
+        batch, _, size = left.shape
+        one_way = left.new_empty(batch, len(weight), size, size)
+        for sets, rows, hidden in _blocks(left):
+            torch.add(left[sets, :, rows, None], right[sets, :, None], out=hidden).relu_()
+            block = weight @ hidden.flatten(2)
+            one_way[sets, :, rows] = block.view(len(hidden), -1, *hidden.shape[2:])
+        return one_way - one_way.mT
+
+    @staticmethod
+    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+        left, right, weight, bias = ctx.saved_tensors
+        (cotangent,) = cotangents
+        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+            costs = _compare_at_once(left, right, weight, bias)
+            inputs = [left, right, weight, bias]
+            return torch.autograd.grad(costs, inputs, cotangent, create_graph=True)
+        with torch.autocast(cotangent.device.type, enabled=False):
+            return *_differentiate(left, right, weight, cotangent), torch.zeros_like(bias)
+
+
+def _differentiate(
+    left: Tensor, right: Tensor, weight: Tensor, cotangent: Tensor
+) -> tuple[Tensor, Tensor, Tensor]:
+    left, right = left.contiguous(), right.contiguous()
+    at_one_way = cotangent - cotangent.mT  # (B, outputs, N, N)
+    # What reaches the active hidden units, summed over the second or the first element of pairs.
+    over_right = left.new_zeros(len(weight), *left.shape)
+    over_left = torch.zeros_like(over_right)
+    for sets, rows, hidden in _blocks(left):
+        for output in range(len(weight)):
+            torch.add(left[sets, :, rows, None], right[sets, :, None], out=hidden)
+            incoming = at_one_way[sets, output, rows].unsqueeze(1).expand_as(hidden)
+            torch.ops.aten.threshold_backward.grad_input(incoming, hidden, 0, grad_input=hidden)
+            over_right[output, sets, :, rows] = hidden.sum(dim=3)
+            over_left[output, sets] += hidden.sum(dim=2)
+    at_weight = torch.einsum("obhn,bhn->oh", over_right, left)
+    at_weight += torch.einsum("obhn,bhn->oh", over_left, right)
+    scale = weight[:, None, :, None]
+    return (over_right * scale).sum(dim=0), (over_left * scale).sum(dim=0), at_weight
+
+
+def _blocks(left: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
+    """Sets, rows of their pairs, and memory for the hidden units of these; left (B, hidden, N)."""
+    batch, hidden, size = left.shape
+    if size == 0 or batch == 0:
+        return
+    sets = min(batch, max(1, _BLOCK // (hidden * size * size)))
+    rows = max(1, min(size, _BLOCK // (hidden * size)))
+    memory = left.new_empty(sets * hidden * rows * size)
+    for start in range(0, batch, sets):
+        for row in range(0, size, rows):
+            shape = (min(sets, batch - start), hidden, min(rows, size - row), size)
+            block = memory[: math.prod(shape)].view(shape)
+            yield slice(start, start + sets), slice(row, row + rows), block
