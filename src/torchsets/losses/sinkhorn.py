@@ -165,17 +165,27 @@ def _transport(
         steps = max(len(left), len(right))
         wide_left, wide_right = (x.expand(steps, *x.shape[1:]) for x in (left, right))
         cost = cost_matrix(element, wide_left, wide_right)  # (S, B, N, M)
-        f, g, count, error = _iterate(cost, a, b, epsilon, iterations, tolerance)
-        value = (a.exp() * f).sum(dim=-1) + (b.exp() * g).sum(dim=-1)
+        f, g, count, error = _iterate(
+            cost, a, b, epsilon, iterations, tolerance, symmetric=left is right
+        )
         scores = (f.unsqueeze(-1) + g.unsqueeze(-2) - cost) / epsilon
         plan = (scores + a.unsqueeze(-1) + b.unsqueeze(-2)).exp()
+        value = (a.exp() * f).sum(dim=-1) + (b.exp() * g).sum(dim=-1)
+        value = value - epsilon * (plan.sum(dim=(2, 3)) - 1)
     # The value is accurate and constant; the plan gives its gradient (envelope theorem).
     through_plan = _cost_of_plan(plan, problem, element)
     return value + through_plan - through_plan.detach(), count, error
 
 
 def _iterate(
-    cost: Tensor, a: Tensor, b: Tensor, epsilon: float, iterations: int, tolerance: float
+    cost: Tensor,
+    a: Tensor,
+    b: Tensor,
+    epsilon: float,
+    iterations: int,
+    tolerance: float,
+    *,
+    symmetric: bool,
 ) -> tuple[Tensor, Tensor, Tensor, Tensor]:
     """Potentials f (S, B, N) and g (S, B, M), iterations and marginal error, each (S, B)."""
     f, g = torch.zeros_like(cost[..., 0]), torch.zeros_like(cost[..., 0, :])
@@ -195,7 +205,11 @@ def _iterate(
         running = running & ~(error < tolerance)
         if not running.any():
             break
-        new_g = _soft_minimum(cost, new_f, a, blur, dim=-2)
+        if symmetric:  # one potential, which the mean of old and new reaches in a few steps
+            new_f = (f + new_f) / 2
+            new_g = new_f
+        else:
+            new_g = _soft_minimum(cost, new_f, a, blur, dim=-2)
         f = torch.where(running.unsqueeze(-1), new_f, f)
         g = torch.where(running.unsqueeze(-1), new_g, g)
         count += running

@@ -1,0 +1,107 @@
+from functools import partial
+
+import pytest
+import torch
+
+from torchsets.losses import chamfer_loss
+from torchsets.losses.elements import cost_matrix
+from torchsets.testing import random_sets
+
+
+def swap(elements):
+    """The golden files put features before elements."""
+    return elements.transpose(-1, -2)
+
+
+def with_presence(elements, presence):
+    return torch.cat([swap(elements), presence.unsqueeze(-1)], dim=-1)
+
+
+def test_matches_the_numbers_of_dspn_at_every_step(golden):
+    numbers = golden("loss_chamfer_dspn")
+    loss = partial(chamfer_loss, element="huber", reduction="mean")
+    prediction = with_presence(numbers["pred_set"], numbers["pred_mask"])
+    target = with_presence(numbers["target_set"], numbers["target_mask"])
+    torch.testing.assert_close(loss(prediction, target).mean(dim=1), numbers["chamfer"])
+    without = loss(swap(numbers["pred_set"]), swap(numbers["target_set"]))
+    torch.testing.assert_close(without.mean(dim=1), numbers["nomask_chamfer"])
+
+
+def test_matches_the_gradient_of_dspn(golden):
+    numbers = golden("loss_chamfer_dspn")
+    names = ["pred_set", "pred_mask", "target_set", "target_mask"]
+    inputs = [numbers[name].clone().requires_grad_() for name in names]
+    prediction, target = with_presence(*inputs[:2]), with_presence(*inputs[2:])
+    losses = chamfer_loss(prediction, target, element="huber", reduction="mean").mean(dim=1)
+    gradients = torch.autograd.grad((losses * numbers["cot"]).sum(), inputs)
+    stored = {key: value for key, value in numbers.items() if key.startswith("grad")}
+    assert stored
+    for name, gradient in zip(names, gradients, strict=True):
+        if f"grad_{name}" in stored:
+            torch.testing.assert_close(gradient, stored[f"grad_{name}"])
+
+
+def test_matches_the_numbers_of_the_fspool_auto_encoder(golden):
+    numbers = golden("loss_fspool_ae")
+    loss = chamfer_loss(swap(numbers["pred"]), swap(numbers["target"]), reduction="mean")
+    torch.testing.assert_close(loss.mean(), numbers["chamfer"])
+
+
+@pytest.mark.parametrize("element", ["squared", "huber", partial(cost_matrix, "huber")])
+def test_matches_a_plain_loop(element, generator):
+    one, one_mask = random_sets([3, 1, 5], 2, generator)
+    other, other_mask = random_sets([4, 6, 2], 2, generator)
+    expected = []
+    for x, y, x_mask, y_mask in zip(one * 2, other, one_mask, other_mask, strict=True):
+        cost = cost_matrix("squared" if element == "squared" else "huber", x[x_mask], y[y_mask])
+        expected.append(cost.amin(dim=1).sum() + cost.amin(dim=0).sum())
+    result = chamfer_loss(one * 2, other, one_mask, other_mask, element=element)
+    torch.testing.assert_close(result, torch.stack(expected))
+
+
+def test_the_mean_counts_real_elements_of_each_side(generator):
+    one, one_mask = random_sets([3, 1], 2, generator)
+    other, other_mask = random_sets([4, 6], 2, generator)
+    loss = chamfer_loss(one, other, one_mask, other_mask, reduction="mean")
+    cost = cost_matrix("squared", one[0, :3], other[0, :4]) / 2
+    torch.testing.assert_close(loss[0], cost.amin(dim=1).mean() + cost.amin(dim=0).mean())
+
+
+def test_a_callable_is_not_divided_by_the_features(generator):
+    one, other = torch.randn(2, 3, 5, 2, generator=generator)
+    by_name = chamfer_loss(one, other, reduction="mean")
+    by_call = chamfer_loss(one, other, element=partial(cost_matrix, "squared"), reduction="mean")
+    torch.testing.assert_close(by_call, by_name * 2)
+
+
+def test_how_often_an_element_occurs_does_not_count():
+    one = torch.tensor([[[1.0], [1.0], [2.0]]])
+    assert chamfer_loss(one, torch.tensor([[[1.0], [2.0], [2.0], [2.0]]])).item() == 0
+
+
+@pytest.mark.parametrize("offset", [0.0, 100.0, 1e4])
+@pytest.mark.parametrize("element", ["squared", "huber"])
+def test_is_exact_far_from_the_origin(offset, element, generator):
+    one, other = torch.rand(2, 4, 342, 3, generator=generator) + offset
+    cost = cost_matrix(element, one.double(), other.double())
+    expected = cost.amin(dim=2).sum(dim=1) + cost.amin(dim=1).sum(dim=1)
+    result = chamfer_loss(one, other, element=element).double()
+    torch.testing.assert_close(result, expected, rtol=1e-5, atol=0)  # float32 sums
+
+
+def test_the_gradient_keeps_no_matrix_of_all_pairs(generator):
+    one = torch.rand(2, 300, 2, generator=generator).requires_grad_()
+    other = torch.rand(2, 300, 2, generator=generator)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(
+        lambda x: kept.append(x.numel()) or x, lambda x: x
+    ):
+        chamfer_loss(one, other, element="huber")
+    assert kept
+    assert max(kept) <= 2 * 300 * 2
+
+
+def test_nan_in_a_real_element_is_seen_in_its_set_only(generator):
+    one, other = torch.rand(2, 3, 5, 2, generator=generator)
+    one[1, 2] = float("nan")
+    assert chamfer_loss(one, other).isnan().tolist() == [False, True, False]

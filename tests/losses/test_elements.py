@@ -1,0 +1,95 @@
+from functools import partial
+
+import pytest
+import torch
+from torch.nn import functional
+
+from torchsets.losses import MixedCost, Part, chamfer_loss, hungarian_loss
+from torchsets.losses.elements import cost_matrix, pair_costs
+
+
+def pairwise(function, prediction, target):
+    """Each pair by itself: the slow way."""
+    rows = [torch.stack([function(x, y) for y in target]) for x in prediction]
+    return torch.stack(rows)
+
+
+SLOW = {
+    "l1": lambda x, y: (x - y).abs().sum(),
+    "squared": lambda x, y: (x - y).square().sum(),
+    "huber": lambda x, y: functional.smooth_l1_loss(x, y, reduction="sum"),
+    "cross_entropy": lambda x, y: functional.cross_entropy(x, y),
+    "probability": lambda x, y: -(x.softmax(0) * y).sum(),
+    "binary_cross_entropy": lambda x, y: functional.binary_cross_entropy_with_logits(
+        x, y, reduction="sum"
+    ),
+}
+
+
+@pytest.mark.parametrize("cost", SLOW)
+def test_each_kind_of_part_matches_torch_pair_by_pair(cost, generator):
+    prediction = 2 * torch.randn(5, 4, dtype=torch.float64, generator=generator)
+    target = functional.one_hot(torch.tensor([0, 3, 1]), 4).double()
+    result = MixedCost(Part(slice(0, 4), cost))(prediction, target)
+    torch.testing.assert_close(result, pairwise(SLOW[cost], prediction, target))
+
+
+@pytest.mark.parametrize("cost", ["cross_entropy", "probability"])
+def test_a_class_number_means_the_same_as_a_one_hot_vector(cost, generator):
+    prediction = torch.randn(2, 5, 4, generator=generator)
+    numbers = torch.tensor([[[0.0], [3.0]], [[2.0], [2.0]]])
+    one_hot = functional.one_hot(numbers.squeeze(-1).long(), 4).float()
+    by_number = MixedCost(Part(slice(0, 4), cost, target=slice(0, 1)))(prediction, numbers)
+    by_vector = MixedCost(Part(slice(0, 4), cost))(prediction, one_hot)
+    torch.testing.assert_close(by_number, by_vector)
+
+
+def test_parts_are_weighted_and_added(generator):
+    prediction, target = torch.randn(2, 3, 4, 5, generator=generator)
+    parts = [Part(slice(0, 2), "l1", weight=5.0), Part(slice(2, 5), "squared", weight=0.5)]
+    expected = 5 * cost_matrix(MixedCost(Part(slice(0, 2), "l1")), prediction, target)
+    expected = expected + 0.5 * cost_matrix("squared", prediction[..., 2:], target[..., 2:])
+    torch.testing.assert_close(MixedCost(*parts)(prediction, target), expected)
+
+
+@pytest.mark.parametrize("loss", [chamfer_loss, hungarian_loss])
+def test_boxes_with_classes_are_matched_by_both(loss, generator):
+    logits = 20 * functional.one_hot(torch.tensor([[0, 1, 2]]), 3).float()
+    boxes = torch.tensor([0.0, 1.0, 2.0]).view(1, 3, 1).expand(1, 3, 4)
+    prediction = torch.cat([boxes, logits], dim=-1).requires_grad_()
+    classes = torch.tensor([[[2.0], [0.0], [1.0], [float("nan")]]])
+    order = torch.tensor([2, 0, 1, 0])
+    target = torch.cat([boxes[:, order], classes], dim=-1)
+    mask = torch.tensor([[True, True, True, False]])
+    element = MixedCost(
+        Part(slice(0, 4), "l1", weight=5.0),
+        Part(slice(4, 7), "cross_entropy", target=slice(4, 5)),
+    )
+    result = loss(prediction, target, None, mask, element=element)
+    torch.testing.assert_close(result, torch.zeros(1), atol=1e-6, rtol=0)  # e^-20 remains
+    result.sum().backward()
+    assert prediction.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("element", ["squared", "huber", partial(cost_matrix, "huber")])
+def test_pairs_cost_what_the_matrix_says(element, generator):
+    one, other = 2 * torch.randn(2, 6, 3, generator=generator)
+    matrix = cost_matrix(element, one, other)
+    torch.testing.assert_close(pair_costs(element, one, other), matrix.diagonal())
+
+
+def test_rejects_parts_that_make_no_sense():
+    sets = torch.zeros(1, 2, 3)
+    with pytest.raises(ValueError, match="parts must hold at least one Part"):
+        MixedCost()
+    with pytest.raises(ValueError, match=r"cost must be one of .*'l1'.*, got 'cosine'"):
+        MixedCost(Part(slice(0, 1), "cosine"))
+    with pytest.raises(ValueError, match="got 2 of the prediction and 1 of the target"):
+        MixedCost(Part(slice(0, 2), "l1", target=slice(0, 1)))(sets, sets)
+    with pytest.raises(ValueError, match="at least one, got 0 of the prediction"):
+        MixedCost(Part(slice(3, 5), "l1"))(sets, sets)
+
+
+def test_says_what_it_compares():
+    text = repr(MixedCost(Part(slice(0, 4), "l1", weight=5.0)))
+    assert text.startswith("MixedCost(Part(features=slice(0, 4, None), cost='l1', weight=5.0")

@@ -1,0 +1,192 @@
+"""What holds for every loss between sets, in both arguments."""
+
+from functools import partial
+
+import pytest
+import torch
+
+from torchsets.losses import MixedCost, Part, chamfer_loss, hungarian_loss, sinkhorn_loss
+from torchsets.testing import assert_obeys_laws, random_sets
+
+MIXED = MixedCost(Part(slice(0, 1), "huber", weight=2.0), Part(slice(1, 3), "l1"))
+
+
+def euclidean(left, right):
+    """Its slope is infinite at 0, so a pair of two zeros in the padding would give nan."""
+    return (left.unsqueeze(-2) - right.unsqueeze(-3)).square().sum(-1).sqrt()
+
+
+converged = partial(sinkhorn_loss, epsilon=8.0, iterations=300, tolerance=1e-9)
+LOSSES = {
+    "chamfer": chamfer_loss,
+    "chamfer-huber-mean": partial(chamfer_loss, element="huber", reduction="mean"),
+    "chamfer-callable": partial(chamfer_loss, element=euclidean),
+    "hungarian": hungarian_loss,
+    "hungarian-huber-mean": partial(hungarian_loss, element="huber", reduction="mean"),
+    "hungarian-mixed": partial(hungarian_loss, element=MIXED, reduction="mean"),
+    "hungarian-callable": partial(hungarian_loss, element=euclidean),
+    "sinkhorn": converged,
+    "sinkhorn-huber": partial(converged, element="huber"),
+}
+SYMMETRIC = [name for name in LOSSES if name != "hungarian-mixed"]
+
+
+@pytest.fixture(params=LOSSES)
+def loss(request):
+    return LOSSES[request.param]
+
+
+@pytest.fixture
+def other():
+    """One set of four elements and two paddings that hold nan."""
+    elements, mask = random_sets([4, 6], 3, torch.Generator().manual_seed(5))
+    return elements[:1], mask[:1]
+
+
+def for_all(other, sets):
+    elements, mask = other
+    return elements.expand(len(sets), -1, -1), mask.expand(len(sets), -1)
+
+
+@pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2]], ids=str)
+def test_obeys_the_laws_in_the_prediction(loss, other, sizes, generator):
+    def of_prediction(elements, mask):
+        target, target_mask = for_all(other, elements)
+        return loss(elements, target, mask, target_mask)
+
+    assert_obeys_laws(of_prediction, *random_sets(sizes, 3, generator))
+
+
+@pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2]], ids=str)
+def test_obeys_the_laws_in_the_target(loss, other, sizes, generator):
+    def of_target(elements, mask):
+        prediction, prediction_mask = for_all(other, elements)
+        return loss(prediction, elements, prediction_mask, mask)
+
+    assert_obeys_laws(of_target, *random_sets(sizes, 3, generator))
+
+
+@pytest.mark.parametrize("name", SYMMETRIC)
+def test_is_symmetric(name, generator):
+    one, one_mask = random_sets([3, 5, 0], 3, generator)
+    other, other_mask = random_sets([4, 2, 1], 3, generator)
+    forward = LOSSES[name](one, other, one_mask, other_mask)
+    torch.testing.assert_close(forward, LOSSES[name](other, one, other_mask, one_mask))
+
+
+def test_equal_sets_cost_nothing_in_any_order(loss, generator):
+    elements, mask = random_sets([3, 5, 1], 3, generator)
+    order = torch.randperm(5, generator=generator)
+    result = loss(elements, elements[:, order], mask, mask[:, order])
+    torch.testing.assert_close(result, torch.zeros_like(result))
+
+
+def test_steps_are_compared_with_the_same_target(loss, generator):
+    target, target_mask = random_sets([3, 0, 2], 3, generator)
+    steps = torch.randn(2, 4, 3, 5, 3, dtype=torch.float64, generator=generator)
+    mask = torch.rand(3, 5, generator=generator) < 0.7
+    expected = torch.stack([loss(one, target, mask, target_mask) for one in steps.flatten(0, 1)])
+    result = loss(steps, target, mask, target_mask)
+    torch.testing.assert_close(result, expected.view(2, 4, 3))
+
+
+def test_each_step_may_have_its_own_mask(loss, generator):
+    target, target_mask = random_sets([3, 0, 2], 3, generator)
+    steps = torch.randn(4, 3, 5, 3, dtype=torch.float64, generator=generator)
+    masks = torch.rand(4, 3, 5, generator=generator) < 0.5
+    singles = [loss(s, target, m, target_mask) for s, m in zip(steps, masks, strict=True)]
+    torch.testing.assert_close(loss(steps, target, masks, target_mask), torch.stack(singles))
+
+
+def test_gradient(loss, generator):
+    prediction, prediction_mask = random_sets([3, 2], 3, generator)
+    target, target_mask = random_sets([4, 1], 3, generator)
+    prediction, target = (x.nan_to_num().requires_grad_() for x in (prediction, target))
+    assert torch.autograd.gradcheck(
+        lambda x, y: loss(x, y, prediction_mask, target_mask), (prediction, target)
+    )
+
+
+@pytest.mark.parametrize(
+    ("slots", "others"), [(0, 3), (3, 0), (0, 0), (3, 3)], ids=["no N", "no M", "none", "masked"]
+)
+def test_an_empty_side_gives_a_connected_zero(loss, slots, others):
+    prediction = torch.ones(2, slots, 3, dtype=torch.float64, requires_grad=True)
+    target = torch.ones(2, others, 3, dtype=torch.float64, requires_grad=True)
+    nobody = torch.zeros(2, slots, dtype=torch.bool)
+    result = loss(prediction, target, nobody, None)
+    assert result.tolist() == [0.0, 0.0]
+    for gradient in torch.autograd.grad(result.sum(), (prediction, target)):
+        assert not gradient.any()
+
+
+@pytest.mark.parametrize("shape", [(0, 3, 2, 3), (2, 0, 2, 3)])
+def test_no_steps_and_no_sets_give_no_losses(loss, shape):
+    assert loss(torch.zeros(shape), torch.zeros(shape[1], 4, 3)).shape == shape[:2]
+
+
+def test_autocast_changes_nothing_but_the_inputs(loss, generator):
+    prediction = torch.randn(2, 5, 3, generator=generator).bfloat16().requires_grad_()
+    target = torch.randn(2, 4, 3, generator=generator)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        result = loss(prediction, target)
+    torch.testing.assert_close(result, loss(prediction.float(), target))
+    result.sum().backward()
+    assert prediction.grad.isfinite().all()
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32, torch.float64])
+def test_keeps_the_dtype(loss, dtype, generator):
+    prediction = torch.randn(2, 5, 3, generator=generator).to(dtype)
+    result = loss(prediction, prediction[:, :3])
+    assert result.dtype == dtype
+    assert result.isfinite().all()
+
+
+@pytest.mark.parametrize(
+    ("prediction", "target", "masks", "message"),
+    [
+        (torch.zeros(2, 3), torch.zeros(1, 2, 3), (), r"prediction must have shape \(\*S, B, N, D"),
+        (torch.zeros(1, 2, 3).long(), torch.zeros(1, 2, 3), (), "prediction must be floating"),
+        (torch.zeros(1, 2, 3), torch.zeros(2, 3), (), r"target must have shape \(B, N, D\)"),
+        (torch.zeros(1, 2, 3), torch.zeros(2, 2, 3), (), r"target must have shape \(B, M, D\)"),
+        (
+            torch.zeros(1, 2, 3),
+            torch.zeros(1, 2, 3),
+            (torch.ones(1, 2),),
+            "prediction_mask must be bool",
+        ),
+        (
+            torch.zeros(4, 1, 2, 3),
+            torch.zeros(1, 2, 3),
+            (torch.ones(2, 1, 2).bool(),),
+            r"prediction_mask must have shape \(4, 1, 2\)",
+        ),
+        (
+            torch.zeros(1, 2, 3),
+            torch.zeros(1, 2, 3),
+            (None, torch.ones(1, 3).bool()),
+            r"target_mask must have shape \(1, 2\)",
+        ),
+    ],
+)
+def test_rejects_bad_input(loss, prediction, target, masks, message):
+    with pytest.raises(ValueError, match=message):
+        loss(prediction, target, *masks)
+
+
+@pytest.mark.parametrize("plain", [chamfer_loss, hungarian_loss, sinkhorn_loss])
+def test_rejects_an_unknown_element_and_other_features(plain):
+    sets = torch.zeros(1, 2, 3)
+    with pytest.raises(ValueError, match='element must be "squared", "huber" or a callable'):
+        plain(sets, sets, element="cosine")
+    with pytest.raises(ValueError, match=r"target must have shape \(B, M, D\) = \(1, any, 3\)"):
+        plain(sets, sets[..., :2])
+    with pytest.raises(ValueError, match=r"element must return the shape"):
+        plain(sets, sets, element=lambda left, right: left)
+
+
+@pytest.mark.parametrize("plain", [chamfer_loss, hungarian_loss])
+def test_rejects_an_unknown_reduction(plain):
+    with pytest.raises(ValueError, match='reduction must be "sum" or "mean"'):
+        plain(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), reduction="none")

@@ -1,0 +1,89 @@
+import numpy as np
+import ot
+import pytest
+import torch
+
+from torchsets.losses import sinkhorn_divergence, sinkhorn_loss
+from torchsets.losses.elements import cost_matrix
+from torchsets.testing import random_sets
+
+
+def transport_by_pot(one, other, epsilon, element):
+    """The least sum P C + epsilon KL(P | a b), from POT's plan."""
+    cost = cost_matrix(element, one, other).numpy()
+    a, b = (np.full(len(x), 1 / len(x)) for x in (one, other))
+    plan = ot.sinkhorn(a, b, cost, epsilon, method="sinkhorn_log", stopThr=1e-12, numItermax=20000)
+    return (plan * cost).sum() + epsilon * (plan * np.log(plan / np.outer(a, b))).sum()
+
+
+@pytest.mark.parametrize("element", ["squared", "huber"])
+@pytest.mark.parametrize("epsilon", [0.5, 4.0])
+def test_matches_pot_with_the_same_epsilon(element, epsilon, generator):
+    one, one_mask = random_sets([3, 6], 2, generator)
+    other, other_mask = random_sets([5, 4], 2, generator)
+    expected = []
+    for x, y, x_mask, y_mask in zip(one, other, one_mask, other_mask, strict=True):
+        x, y = x[x_mask], y[y_mask]
+        both, own, theirs = (
+            transport_by_pot(*pair, epsilon, element) for pair in ((x, y), (x, x), (y, y))
+        )
+        expected.append(both - own / 2 - theirs / 2)
+    result = sinkhorn_loss(
+        one,
+        other,
+        one_mask,
+        other_mask,
+        element=element,
+        epsilon=epsilon,
+        iterations=3000,
+        tolerance=1e-9,
+    )
+    torch.testing.assert_close(result, torch.tensor(expected, dtype=torch.float64))
+
+
+def test_approaches_the_exact_transport_cost(generator):
+    one, other = torch.rand(2, 1, 12, 2, dtype=torch.float64, generator=generator)
+    exact = ot.emd2([], [], cost_matrix("squared", one[0], other[0]).numpy())
+    errors = [
+        abs(sinkhorn_loss(one, other, epsilon=epsilon, iterations=3000).item() - exact)
+        for epsilon in (0.1, 0.01, 0.001)
+    ]
+    assert errors == sorted(errors, reverse=True)
+    assert errors[-1] < 2e-3 * exact
+
+
+def test_tells_how_far_it_converged(generator):
+    one, other = torch.rand(2, 3, 12, 2, dtype=torch.float64, generator=generator)
+    hasty = sinkhorn_divergence(one, other, epsilon=0.01, iterations=12, tolerance=1e-6)
+    assert (hasty.iterations == 12).all()
+    assert (hasty.marginal_error > 1e-6).all()
+    patient = sinkhorn_divergence(one, other, epsilon=0.01, iterations=5000, tolerance=1e-6)
+    assert (patient.iterations < 5000).all()
+    assert (patient.marginal_error < 1e-6).all()
+
+
+def test_a_converged_set_waits_without_moving(generator):
+    one, other = torch.rand(2, 2, 8, 2, dtype=torch.float64, generator=generator)
+    one[1], other[1] = one[1] * 10, other[1] * 10  # takes longer
+    together = sinkhorn_divergence(one, other, epsilon=0.1, iterations=2000)
+    alone = sinkhorn_divergence(one[:1], other[:1], epsilon=0.1, iterations=2000)
+    assert together.iterations[0] < together.iterations[1]
+    assert together.iterations[0] == alone.iterations[0]
+    assert together.loss[0] == alone.loss[0]
+
+
+def test_float32_far_from_the_origin_has_the_right_gradient(generator):
+    one, other = torch.rand(2, 2, 20, 2, generator=generator)
+    gradients = []
+    for shift, dtype in ((0.0, torch.float64), (1000.0, torch.float32)):
+        x = (one + 1000 - 1000 + shift).to(dtype).requires_grad_()
+        y = (other + 1000 - 1000 + shift).to(dtype)
+        (gradient,) = torch.autograd.grad(sinkhorn_loss(x, y, epsilon=0.1).sum(), x)
+        gradients.append(gradient.double())
+    torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-2, atol=1e-4)  # tolerance 1e-3
+
+
+@pytest.mark.parametrize("option", ["epsilon", "iterations", "tolerance"])
+def test_rejects_options_that_are_not_positive(option):
+    with pytest.raises(ValueError, match=f"{option} must be positive, got 0"):
+        sinkhorn_loss(torch.zeros(1, 1, 1), torch.zeros(1, 1, 1), **{option: 0})
