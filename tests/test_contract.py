@@ -1,0 +1,108 @@
+"""The public names and signatures that other people's code calls. Change them with a reason."""
+
+import inspect
+from importlib import import_module
+
+import pytest
+
+CONTRACT = {
+    "torchsets:SetBatch.from_list": "(sets, *, size=None, dtype=None)",
+    "torchsets:SetBatch.from_flat": "(values, sizes)",
+    "torchsets:SetBatch.select": "(self, index)",
+    "torchsets:SetPrediction.to_list": "(self, threshold=0.5)",
+    "torchsets:pad": "(sets, *, size=None)",
+    "torchsets:unpad": "(elements, mask)",
+    "torchsets:collate": "(samples)",
+    "torchsets.pooling:sum_pool": "(elements, mask=None)",
+    "torchsets.pooling:mean_pool": "(elements, mask=None)",
+    "torchsets.pooling:max_pool": "(elements, mask=None)",
+    "torchsets.pooling:fspool": "(elements, weight, mask=None)",
+    "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal')",
+    "torchsets.pooling:FSPool.forward": "(self, elements, mask=None)",
+    "torchsets.pooling:FSPool.pool_with_order": "(self, elements, mask=None, *, temperature=None)",
+    "torchsets.pooling:FSUnpool": "(features, *, pieces=20, init='normal')",
+    "torchsets.pooling:FSUnpool.forward": "(self, vector, order, mask=None)",
+    "torchsets.permutations:sinkhorn": "(scores, *, steps=4, temperature=1.0, mask=None)",
+    "torchsets.permutations:neural_sort": "(scores, *, temperature=1.0, mask=None)",
+    "torchsets.permutations:hard_permutation": "(soft, mask=None)",
+    "torchsets.permutations:ordering_cost": "(permutation, costs, *, grid=None)",
+    "torchsets.permutations:optimise_permutation": (
+        "(costs, *, steps, step_size, initial=None, grid=None, mask=None, through_sinkhorn=False)"
+    ),
+    "torchsets.permutations:PairwiseCost": "(features, hidden, *, outputs=1)",
+    "torchsets.permutations:LinearAssignment": "(features, positions)",
+    "torchsets.permutations:PermutationOptimiser": "(cost, *, steps=4, initial=None, grid=None)",
+    "torchsets.permutations:GumbelSinkhorn": "(*, steps=20, temperature=1.0, noise=1.0)",
+    "torchsets.permutations:GumbelSinkhorn.forward": "(self, scores, mask=None, *, generator=None)",
+    "torchsets.losses:assign": "(cost, row_mask=None, column_mask=None, *, invalid='raise')",
+    "torchsets.losses:chamfer_loss": (
+        "(prediction, target, prediction_mask=None, target_mask=None, *, "
+        "element='squared', reduction='sum')"
+    ),
+    "torchsets.losses:hungarian_loss": (
+        "(prediction, target, prediction_mask=None, target_mask=None, *, "
+        "element='squared', reduction='sum')"
+    ),
+    "torchsets.losses:SetPredictionLoss": (
+        "(set_loss, *, presence=True, supervise='all', weight=0.1)"
+    ),
+    "torchsets.losses:SetPredictionLoss.forward": (
+        "(self, prediction, target, target_mask=None, representation=None)"
+    ),
+    "torchsets.counting:Counter": "(objects=10, *, pieces=16, attention='weights')",
+    "torchsets.counting:Counter.forward": "(self, boxes, attention, mask=None)",
+    "torchsets.decoders:DSPN": (
+        "(encoder, *, slots, features, steps=10, step_size=25.0, momentum=0.0, clip=None, "
+        "tolerance=None, variable_size=True, representation_loss='huber', gradient='unrolled')"
+    ),
+    "torchsets.decoders:DSPN.forward": "(self, vector, *, steps=None, initial=None)",
+    "torchsets.decoders:DSPN.encode": "(self, elements, mask=None)",
+    "torchsets.decoders:DSPN.representation_loss": "(self, vector, elements, mask=None)",
+    "torchsets.metrics:average_precision": "(recall, precision)",
+}
+NAMES = [
+    "torchsets.pooling:SumPool",
+    "torchsets.pooling:MeanPool",
+    "torchsets.pooling:MaxPool",
+    "torchsets.losses:sinkhorn_loss",
+    "torchsets.counting:box_iou",
+    "torchsets.counting:count_by_nms",
+    "torchsets.decoders:MLPDecoder",
+    "torchsets.decoders:LSTMDecoder",
+    "torchsets.encoders:DeepSets",
+    "torchsets.encoders:RelationNetwork",
+    "torchsets.encoders:OrderedEncoder",
+    "torchsets.metrics:box_average_precision",
+    "torchsets.metrics:state_average_precision",
+    "torchsets.testing:assert_permutation_invariant",
+    "torchsets.testing:assert_permutation_equivariant",
+    "torchsets.testing:assert_ignores_padding",
+    "torchsets.testing:assert_sets_independent",
+]
+
+
+def fetch(name):
+    module, _, path = name.partition(":")
+    value = import_module(module)
+    for part in path.split("."):
+        value = getattr(value, part)
+    return value
+
+
+def bare(signature):
+    """The signature without annotations."""
+    parameters = [
+        parameter.replace(annotation=inspect.Parameter.empty)
+        for parameter in signature.parameters.values()
+    ]
+    return str(inspect.Signature(parameters))
+
+
+@pytest.mark.parametrize(("name", "expected"), CONTRACT.items(), ids=list(CONTRACT))
+def test_signature_is_the_agreed_one(name, expected):
+    assert bare(inspect.signature(fetch(name))) == expected
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_name_exists(name):
+    assert callable(fetch(name))
