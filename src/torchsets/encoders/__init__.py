@@ -2,6 +2,7 @@
 
 from torchsets.encoders.deep_sets import DeepSets
 from torchsets.encoders.factories import mlp_encoder, relation_encoder
+from torchsets.encoders.ordered import OrderedEncoder
 from torchsets.encoders.relation import RelationNetwork
 
-__all__ = ["DeepSets", "RelationNetwork", "mlp_encoder", "relation_encoder"]
+__all__ = ["DeepSets", "OrderedEncoder", "RelationNetwork", "mlp_encoder", "relation_encoder"]
