@@ -51,6 +51,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             (),
             {"smoke": "5 s", "cpu": "5 min", "full": "1 h"},
         ),
+        Experiment(
+            "count-toy",
+            "count true boxes from noisy weights: the counting module against sums, suppression",
+            (),
+            {"smoke": "5 s", "cpu": "40 min", "full": "a day"},
+        ),
     )
 }
 
