@@ -16,7 +16,7 @@ from torchsets.experiments.count_toy import (
 )
 from torchsets.experiments.count_toy_figures import shape_claims
 from torchsets.records import Recorder, read_run
-from torchsets.reports import draw_figure
+from torchsets.reports import collect_tables, draw_figure
 
 
 @pytest.fixture(scope="module")
@@ -38,6 +38,11 @@ def test_every_cell_of_every_sweep_is_recorded(smoke):
     }
     assert cells == expected
     assert all(0 <= result["value"] <= 100 for result in smoke.result["results"])
+
+
+def test_the_columns_of_a_table_rise(smoke):
+    table = next(table for table in collect_tables([smoke]) if table.key == "count-toy/l = 0.5")
+    assert table.columns == ["q=0", "q=0.5", "q=1"]
 
 
 def test_a_setting_of_two_sweeps_is_trained_once(smoke):
