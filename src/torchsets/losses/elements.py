@@ -125,8 +125,7 @@ def _add_huber(total: Tensor, difference: Tensor) -> Tensor:
 
 
 def _by_feature(left: Tensor, right: Tensor, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    nothing = left[..., :0].unsqueeze(-2) - right[..., :0].unsqueeze(-3)
-    total = nothing.sum(dim=-1)  # (.., N, M)
+    total = left.new_zeros(*left.shape[:-1], right.shape[-2])
     # The features of the right side are made contiguous, as they run along the inner loop.
     for ours, theirs in zip(left.unbind(-1), right.mT.contiguous().unbind(-2), strict=True):
         total = add(total, ours.unsqueeze(-1) - theirs.unsqueeze(-2))

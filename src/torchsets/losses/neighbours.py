@@ -9,8 +9,11 @@ from torchsets.losses.elements import Element, cost_matrix
 from torchsets.losses.pairs import pair_sets
 
 # Pairs compared at once. On the CPU a block should stay in the cache: 32 sets of 342 elements took
-# 14, 6, 5, 5, 8 and 21 ms with 2^14, 2^16, 2^17, 2^18, 2^20 and 2^24 pairs. Elsewhere: 64 MB.
+# 14, 6, 5, 5, 8 and 21 ms with 2^14, 2^16, 2^17, 2^18, 2^20 and 2^24 pairs. From 2^15 on torch
+# would share such short work among its threads, which costs more than it gains, and fifty times
+# as much when another program wants the cores. Elsewhere than on the CPU: 64 MB.
 _CPU_PAIRS = 2**17
+_CPU_PAIRS_WITH_THREADS = 2**15 - 1
 _PAIRS = 2**24
 
 # Where a k-d tree is the faster way. Blocks against tree in ms, one direction, one thread:
@@ -118,12 +121,15 @@ def _find_in_blocks(
 ) -> Tensor:
     """Compare a few sets at a time, or a few queries where one set is large: (B, N)."""
     sets, rows, columns = queries.shape[0], queries.shape[1], points.shape[1]
-    pairs = _CPU_PAIRS if queries.device.type == "cpu" else _PAIRS
+    pairs = _PAIRS
+    if queries.device.type == "cpu":
+        pairs = _CPU_PAIRS if torch.get_num_threads() == 1 else _CPU_PAIRS_WITH_THREADS
     sets_at_once = max(1, pairs // (rows * columns))
     # A block has at least 16 queries unless it would not fit, as each block reads all points.
     rows_at_once = min(rows, max(pairs // columns, min(16, _PAIRS // columns), 1))
     if point_mask is not None and not callable(element):
         points = points.masked_fill(~point_mask.unsqueeze(-1), torch.inf)  # near to nobody
+    points = points.mT.contiguous().mT  # one feature after the other, once for all blocks
     result = torch.empty(queries.shape[:2], dtype=torch.long, device=queries.device)
     for first in range(0, sets, sets_at_once):
         some = slice(first, first + sets_at_once)
