@@ -57,6 +57,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             (),
             {"smoke": "5 s", "cpu": "40 min", "full": "a day"},
         ),
+        Experiment(
+            "sort-numbers",
+            "sort numbers by a learned comparison: permutation-optimisation against LinAssign",
+            ("perm/sorting-text",),
+            {"smoke": "5 s", "cpu": "40 min", "full": "a day"},
+        ),
     )
 }
 

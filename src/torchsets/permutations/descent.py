@@ -30,7 +30,9 @@ def descend(
     """
     if torch.compiler.is_compiling():
         return descend_plainly(costs, step_size, scores, steps)
-    soft: Tensor = _Descent.apply(costs, step_size, scores, start, steps)  # type: ignore[no-untyped-call]
+    inputs = [x for x in (costs, step_size, scores) if x is not None]
+    keep = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    soft: Tensor = _Descent.apply(costs, step_size, scores, start, steps, keep)  # type: ignore[no-untyped-call]
     return soft
 
 
@@ -71,11 +73,13 @@ class _Descent(torch.autograd.Function):
         scores: Tensor | None,
         start: Tensor | None,
         steps: int,
+        keep: bool,
     ) -> Tensor:
         ctx.steps, ctx.start = steps, start
         costs = costs.contiguous()
         loops = steps if start is None else steps - 1
-        kept, soft = costs.new_empty(loops, *costs.shape), torch.empty_like(costs)
+        kept = costs.new_empty(loops if keep else min(loops, 1), *costs.shape)
+        soft = torch.empty_like(costs)
         norm, factor = _scales(costs, step_size)
         factors = []
         for sets in _groups(costs):
@@ -88,8 +92,9 @@ class _Descent(torch.autograd.Function):
                 if scores is not None:
                     current += scores[sets]
                 if step < loops:
-                    factors.append(scale(current, _ROUNDS, out=kept[step, sets]))
-                    products.baddbmm_(scaled, kept[step, sets], alpha=-1)
+                    here = kept[step if keep else 0, sets]
+                    factors.append(scale(current, _ROUNDS, out=here))
+                    products.baddbmm_(scaled, here, alpha=-1)
             factors.append(scale(current, _ROUNDS, out=soft[sets]))
         ctx.trusted = all(factor.trusted() for factor in factors)
         if not ctx.trusted:
@@ -104,8 +109,8 @@ class _Descent(torch.autograd.Function):
     def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         with torch.autocast(cotangents[0].device.type, enabled=False):
             if torch.is_grad_enabled() or not ctx.trusted:
-                return *_differentiate_plainly(ctx, cotangents[0]), None, None
-            return *_differentiate(ctx, cotangents[0]), None, None
+                return *_differentiate_plainly(ctx, cotangents[0]), None, None, None
+            return *_differentiate(ctx, cotangents[0]), None, None, None
 
 
 def _differentiate_plainly(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
