@@ -117,7 +117,10 @@ def bench(options: argparse.Namespace) -> None:
     results = {}
     for name in known if options.name == "all" else [options.name]:
         results[name] = harness.run_benchmark(
-            name, threads=options.threads, repeats=options.repeats
+            name,
+            threads=options.threads,
+            repeats=options.repeats,
+            progress=lambda line: print(line, file=sys.stderr, flush=True),
         )
         print(harness.format_table(results[name]))
     if options.out is not None:
@@ -245,7 +248,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("bench", help="measure speed and memory")
     command.add_argument("name", metavar="NAME", help="a benchmark, or all")
     command.add_argument("--threads", type=int, nargs="+", default=[1, 2])
-    command.add_argument("--repeats", type=int, default=5)
+    command.add_argument("--repeats", type=int, default=7)
     command.add_argument("--out", metavar="FILE", help="write the numbers as JSON")
     command.set_defaults(command=bench)
 

@@ -1,0 +1,98 @@
+import xml.etree.ElementTree as ElementTree
+
+import pytest
+
+from torchsets.reports import KINDS, draw_figure
+
+DATA = {
+    "lines": {
+        "panels": [
+            {
+                "title": "a",
+                "x_label": "x",
+                "y_label": "y",
+                "log_x": True,
+                "log_y": True,
+                "x_range": [1, 10],
+                "y_range": [0.1, 100],
+                "lines": [
+                    {"label": "one", "x": [1, 2, 3], "y": [1, None, 3]},
+                    {"label": "two", "x": [1], "y": [2], "dashed": True, "faint": True},
+                    {"x": [1, 2], "y": [2, 3], "black": True},
+                ],
+            },
+            {"lines": [{"x": [0, 1], "y": [0, level], "value": level} for level in (0.1, 0.5)]},
+        ],
+        "columns": 2,
+        "colour_label": "noise",
+    },
+    "points": {
+        "panels": [
+            {"title": "a long title that wraps", "points": [[0, 1], [1, 0]], "slots": [0, 1]},
+            {"points": [[0, 0]] * 12, "slots": list(range(12)), "path": True},
+            {"points": [[0.5, 0.5]], "values": [0.3], "target": [[0.5, 0.5]]},
+            {"points": []},
+        ],
+        "columns": 3,
+        "limit": 1.5,
+    },
+    "heatmaps": {
+        "panels": [{"matrix": [[0, 1], [None, -3]], "title": "a", "x_label": "x", "y_label": "y"}],
+        "colours": "diverging",
+        "bar": True,
+    },
+    "boxes": {
+        "panels": [
+            {"title": "a", "boxes": [[0, 0, 0.5, 0.5], [0.2, 0.2, 1, 1]], "weights": [0.1, 0.9]},
+            {"boxes": []},
+        ]
+    },
+}
+
+
+@pytest.mark.parametrize("kind", list(KINDS))
+def test_each_kind_is_drawn_as_svg_in_the_colours_of_the_page(kind):
+    figure = {"kind": kind, "alt": "what it shows", "data": DATA[kind]}
+    svg = draw_figure("name", figure)
+    root = ElementTree.fromstring(svg)
+    assert root.get("role") == "img"
+    assert root.get("aria-label") == "what it shows"
+    assert "currentColor" in svg
+    assert "#010203" not in svg
+    assert "white" not in svg
+    assert svg == draw_figure("name", figure)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        {"panels": [{"matrix": [[0.0, 1.0]], "extent": [0, 2, 0, 1]}], "colours": "grey"},
+        {"panels": [{"matrix": [[0.0, 1.0]]}], "range": [-1, 1]},
+        {"panels": [{"matrix": [[0.0]]}], "colours": "diverging"},
+    ],
+)
+def test_heatmaps_take_an_extent_and_a_range(data):
+    assert "<image" in draw_figure("name", {"kind": "heatmaps", "alt": "", "data": data})
+
+
+def test_boxes_weights_choose_the_colour():
+    box = [0.1, 0.1, 0.9, 0.9]
+    drawn = {
+        draw_figure(
+            "name",
+            {"kind": "boxes", "alt": "", "data": {"panels": [{"boxes": [box], "weights": [w]}]}},
+        )
+        for w in (0.0, 0.5, 1.0)
+    }
+    assert len(drawn) == 3
+
+
+def test_text_is_not_read_as_mathematics():
+    panel = {"title": "cost $a_1$", "lines": [{"x": [0], "y": [0]}]}
+    svg = draw_figure("name", {"kind": "lines", "alt": "", "data": {"panels": [panel]}})
+    assert "cost $a_1$" in svg
+
+
+def test_an_unknown_kind_is_an_error():
+    with pytest.raises(ValueError, match="kind must be one of boxes, heatmaps, lines, points"):
+        draw_figure("name", {"kind": "pie", "alt": "", "data": {}})
