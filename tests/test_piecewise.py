@@ -103,3 +103,10 @@ def test_rejects_bad_input():
         piecewise_linear(torch.zeros(3), torch.zeros(1))
     with pytest.raises(ValueError, match="pieces must be at least 1, got 0"):
         PiecewiseLinear(0)
+
+
+def test_nan_stays_nan_and_disturbs_nothing_else():
+    inputs = torch.tensor([torch.nan, 0.5], requires_grad=True)
+    result = piecewise_linear(inputs, torch.tensor([0.0, 1.0, 3.0]))
+    assert result[0].isnan()
+    assert result[1].item() == 1.0

@@ -112,8 +112,8 @@ class PiecewiseLinear(nn.Module):
 def _locate(inputs: Tensor, points: int) -> tuple[Tensor, Tensor]:
     """The piece that each input lies on, and how far along it (0 to 1)."""
     position = inputs.clamp(0, 1) * (points - 1)
-    piece = position.floor().clamp(max=points - 2)
-    return piece.long(), position - piece
+    piece = position.long().clamp(0, points - 2)  # last, so that nan too has a valid index
+    return piece, position - piece
 
 
 def _interpolate(inputs: Tensor, values: Tensor) -> Tensor:

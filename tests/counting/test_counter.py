@@ -259,6 +259,16 @@ def test_weights_outside_zero_and_one_count_as_the_nearer_end(generator):
     torch.testing.assert_close(counter(boxes, outside), counter(boxes, outside.clamp(0, 1)))
 
 
+def test_a_nan_weight_spoils_its_own_set_only(generator):
+    counter = random_counter(4)
+    boxes, weights = random_proposals(2, 4, generator=generator)
+    expected = counter(boxes, weights)[1]
+    weights[0, 2] = torch.nan
+    output = counter(boxes, weights)
+    assert output[0].isnan().any()
+    torch.testing.assert_close(output[1], expected)
+
+
 def test_gradient(generator):
     counter = random_counter(4, pieces=5)
     boxes, weights = random_proposals(2, 5, generator=generator)

@@ -134,7 +134,7 @@ def _factors(difference: Tensor, falling: Tensor) -> _Factors:
     # Measured from 0 up, equal rows get exactly f(1) = 1 and opposite ones exactly f(0) = 0.
     pieces = len(falling) - 1
     along = difference.abs().mul_(pieces)
-    piece = along.int().clamp_(max=pieces - 1)
+    piece = along.int().clamp_(0, pieces - 1)  # 0: also nan needs a piece
     along.sub_(piece)
     flat = piece.view(-1)
     rise = falling.diff().index_select(0, flat).view(along.shape)
