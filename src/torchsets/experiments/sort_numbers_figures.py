@@ -91,7 +91,7 @@ def _draw_step_sizes(recorder: Recorder, sizes: tuple[int, ...]) -> None:
         kind="lines",
         title="The step size during training",
         caption="Of PO-U, first seed. It falls from 1 while the comparison is wrong, and rises "
-        "above 1 once it is right. Both axes are logarithmic; 1 is before the first step.",
+        "above 1 once it is right. The first point is before the first step.",
         alt="Curves of the learned step size against the training step, one for each set size.",
         data={
             "panels": [
@@ -99,7 +99,6 @@ def _draw_step_sizes(recorder: Recorder, sizes: tuple[int, ...]) -> None:
                     "x_label": "training step + 1",
                     "y_label": "step size",
                     "log_x": True,
-                    "log_y": True,
                     "lines": lines,
                 }
             ]
