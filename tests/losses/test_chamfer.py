@@ -74,6 +74,17 @@ def test_a_callable_is_not_divided_by_the_features(generator):
     torch.testing.assert_close(by_call, by_name * 2)
 
 
+def test_a_callable_gets_the_prediction_first_in_both_directions(generator):
+    def lopsided(left, right):
+        difference = left.unsqueeze(-2) - right.unsqueeze(-3)
+        return (5 * difference.relu() + (-difference).relu()).sum(dim=-1)
+
+    one, other = torch.randn(2, 3, 7, 2, generator=generator)
+    cost = lopsided(one, other)
+    expected = cost.amin(dim=2).sum(dim=1) + cost.amin(dim=1).sum(dim=1)
+    torch.testing.assert_close(chamfer_loss(one, other, element=lopsided), expected)
+
+
 def test_how_often_an_element_occurs_does_not_count():
     one = torch.tensor([[[1.0], [1.0], [2.0]]])
     assert chamfer_loss(one, torch.tensor([[[1.0], [2.0], [2.0], [2.0]]])).item() == 0

@@ -55,7 +55,8 @@ def test_blocks_of_any_size_agree(pairs, element, generator, monkeypatch):
     other = torch.randn(5, 31, 3, generator=generator)
     mask = torch.rand(5, 31, generator=generator) < 0.8
     expected = nearest_neighbours(one, other, None, mask)
-    monkeypatch.setattr(neighbours, "_CPU_PAIRS", pairs)
+    for name in ("_CPU_PAIRS", "_CPU_PAIRS_WITH_THREADS"):
+        monkeypatch.setattr(neighbours, name, pairs)
     monkeypatch.setattr(neighbours, "_PAIRS", 4 * pairs)
     assert torch.equal(nearest_neighbours(one, other, None, mask, element=element), expected)
 

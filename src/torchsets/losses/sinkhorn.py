@@ -171,7 +171,6 @@ def _transport(
         scores = (f.unsqueeze(-1) + g.unsqueeze(-2) - cost) / epsilon
         plan = (scores + a.unsqueeze(-1) + b.unsqueeze(-2)).exp()
         value = (a.exp() * f).sum(dim=-1) + (b.exp() * g).sum(dim=-1)
-        value = value - epsilon * (plan.sum(dim=(2, 3)) - 1)
     # The value is accurate and constant; the plan gives its gradient (envelope theorem).
     through_plan = _cost_of_plan(plan, problem, element)
     return value + through_plan - through_plan.detach(), count, error
