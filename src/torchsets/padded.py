@@ -178,7 +178,7 @@ def unpad(elements: Tensor, mask: Tensor) -> list[Tensor]:
         [tensor([[2.]])]
     """
     mask = check_padded_sets(elements, mask)
-    return list(elements[mask].split(mask.sum(dim=1).tolist()))
+    return list(torch.split(elements[mask], mask.sum(dim=1).tolist()))
 
 
 def collate(samples: Sequence[Any]) -> SetBatch | tuple[SetBatch, Any]:

@@ -93,7 +93,7 @@ class FSPool(nn.Module):
         rows = elements.transpose(1, 2).to(_exact_dtype(elements, self.weight))  # (B, D, N)
         each = None if mask is None else mask.unsqueeze(1).expand(rows.shape).flatten(0, 1)
         order = neural_sort(rows.flatten(0, 1), temperature=temperature, mask=each)
-        order = order.unflatten(0, rows.shape[:2])  # (B, D, N, N)
+        order = order.view(*rows.shape[:2], *order.shape[1:])  # (B, D, N, N)
         with torch.autocast(elements.device.type, enabled=False):
             values = (order @ rows.unsqueeze(-1)).squeeze(-1)
         pooled = _weighted_sum(values, self.weight, mask)
