@@ -347,6 +347,18 @@ def test_compiles_with_the_same_values_and_gradients(masked, generator):
     torch.testing.assert_close(results[0], results[1])
 
 
+def test_works_inside_functional_transforms(generator):
+    model = make()
+    elements = torch.randn(3, 4, 2, generator=generator, dtype=torch.float64).requires_grad_()
+
+    def total(one):
+        return model(one.unsqueeze(0)).elements.square().sum()
+
+    per_set = torch.func.vmap(torch.func.grad(total))(elements.detach())
+    expected = torch.autograd.grad(model(elements).elements.square().sum(), elements)
+    torch.testing.assert_close((per_set,), expected)
+
+
 COSTS = torch.zeros(2, 4, 4)
 
 

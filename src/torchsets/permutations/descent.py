@@ -28,7 +28,7 @@ def descend(
     Scores of None are zeros. ``start`` says that all elements have the same scores: it is their
     normalised row, (B, 1, N), and the first step then needs no matrix product.
     """
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return descend_plainly(costs, step_size, scores, steps)
     inputs = [x for x in (costs, step_size, scores) if x is not None]
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)

@@ -84,7 +84,7 @@ class PairwiseCost(nn.Module):
 
 def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     with torch.autocast(left.device.type, enabled=False):
-        if torch.compiler.is_compiling():
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
             return _compare_at_once(left, right, weight, bias)
         costs: Tensor = _Compare.apply(left, right, weight, bias)  # type: ignore[no-untyped-call]
         return costs

@@ -94,7 +94,7 @@ def separate_padding(scores: Tensor, mask: Tensor) -> Tensor:
 
 def normalise(scores: Tensor, steps: int) -> Tensor:
     """The Sinkhorn operator without checks and masks, N at least 1."""
-    if torch.compiler.is_compiling():
+    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
         return _stages(scores, steps)[-1].exp()
     soft: Tensor = _Sinkhorn.apply(scores, steps)  # type: ignore[no-untyped-call]
     return soft
