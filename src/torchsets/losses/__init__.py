@@ -1,7 +1,7 @@
 """Losses between two sets: they do not depend on the order of either."""
 
 from torchsets.losses.chamfer import chamfer_loss
-from torchsets.losses.elements import Element, ElementCost, MixedCost, Part
+from torchsets.losses.elements import MixedCost, Part
 from torchsets.losses.hungarian import hungarian_loss
 from torchsets.losses.neighbours import nearest_neighbours
 from torchsets.losses.prediction import SetPredictionLoss
@@ -9,8 +9,6 @@ from torchsets.losses.sinkhorn import SinkhornResult, sinkhorn_divergence, sinkh
 from torchsets.matching import assign
 
 __all__ = [
-    "Element",
-    "ElementCost",
     "MixedCost",
     "Part",
     "SetPredictionLoss",

@@ -10,8 +10,8 @@ from torchsets.losses.pairs import pair_sets
 
 # Pairs compared at once. On the CPU a block should stay in the cache: 32 sets of 342 elements took
 # 14, 6, 5, 5, 8 and 21 ms with 2^14, 2^16, 2^17, 2^18, 2^20 and 2^24 pairs. From 2^15 on torch
-# would share such short work among its threads, which costs more than it gains, and fifty times
-# as much when another program wants the cores. Elsewhere than on the CPU: 64 MB.
+# would share such short work among its threads, which gains little, and took many times as long
+# while another program used the cores. Elsewhere than on the CPU: 64 MB.
 _CPU_PAIRS = 2**17
 _CPU_PAIRS_WITH_THREADS = 2**15 - 1
 _PAIRS = 2**24
