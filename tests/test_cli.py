@@ -87,7 +87,7 @@ def test_the_help_of_an_experiment_shows_its_fields(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "polygonz"], "experiment must be one of polygons, digits"),
+        (["run", "polygonz"], "got 'polygonz'; the nearest is 'polygons'"),
         (["run", "polygons", "stepz=3"], "got 'stepz'; the nearest is 'steps'"),
         (["run", "polygons", "--steps=3"], "got '--steps'; the nearest is 'steps'"),
         (["run", "polygons", "steps"], "fields must be written field=value, got 'steps'"),

@@ -6,6 +6,7 @@ the exit code 2; Ctrl-C is 130.
 
 import argparse
 import dataclasses
+import difflib
 import itertools
 import json
 import shlex
@@ -38,8 +39,14 @@ torchsets run NAME [field=value ...] [--scale smoke|cpu|full] [--out DIR] [--res
   --resume DIR   go on with a run that was stopped"""
 
 _DEMO = {
-    "polygons": ["sizes=4,8", "models=fspool,mlp-hungarian,random", "steps=2000"],
-    "digits": ["poolings=fspool,sum", "steps=1000"],
+    "polygons": [
+        "sizes=4,8",
+        "models=fspool,mlp-hungarian,random",
+        "zeroed_sizes=",
+        "enlarged_sizes=",
+        "steps=2500",
+    ],
+    "digits": ["poolings=fspool,sum", "steps=1500"],
 }
 
 
@@ -81,7 +88,11 @@ def run(options: argparse.Namespace) -> None:
         print(_RUN_HELP)
         return
     if name not in EXPERIMENTS:
-        raise ValueError(f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}")
+        nearest = difflib.get_close_matches(name, EXPERIMENTS, n=1, cutoff=0)[0]
+        raise ValueError(
+            f"experiment must be one of {', '.join(EXPERIMENTS)}, got {name!r}; "
+            f"the nearest is {nearest!r}"
+        )
     if options.help:
         _print_fields(name)
         return
@@ -90,7 +101,10 @@ def run(options: argparse.Namespace) -> None:
             raise ValueError("a resumed run must keep its fields, scale and folder, got new ones")
         folder = _resume(name, options.resume)
     else:
-        folder = _start(name, options.fields, options.scale or "cpu", options.out)
+        scale = options.scale or "cpu"
+        config = config_from_words(name, options.fields, scale)
+        folder = Path(options.out) if options.out else _new_folder(f"{name}-{scale}")
+        _start(name, config, scale, folder)
     _print_tables([read_run(folder)])
     print(f"\ndone: {folder}")
     print(f"see it: torchsets report {shlex.quote(str(folder))} -o report.html")
@@ -133,7 +147,8 @@ def demo(options: argparse.Namespace) -> None:
     folder = Path(options.out) if options.out else _new_folder("demo")
     started = time.monotonic()
     for name, fields in _DEMO.items():
-        _start(name, fields, "cpu", folder / name)
+        config = config_from_words(name, fields, "cpu")
+        _start(name, config, "demo", folder / name)
     runs = [read_run(path) for path in find_runs([folder])]
     from torchsets.reports import write_report
 
@@ -149,9 +164,7 @@ def _print_tables(runs: Sequence[Run]) -> None:
         print("\n" + table_as_text(table))
 
 
-def _start(name: str, fields: Sequence[str], scale: str, out: str | Path | None) -> Path:
-    config = config_from_words(name, fields, scale)
-    folder = Path(out) if out else _new_folder(f"{name}-{scale}")
+def _start(name: str, config: Any, scale: str, folder: Path) -> None:
     recorder = Recorder.start(
         folder,
         experiment=name,
@@ -162,7 +175,6 @@ def _start(name: str, fields: Sequence[str], scale: str, out: str | Path | None)
     )
     print(f"{name} at scale {scale}, run folder {folder}", flush=True)
     _run_recorded(config, recorder)
-    return folder
 
 
 def _resume(name: str, folder: str) -> Path:

@@ -13,6 +13,7 @@ from torchsets.reports.tables import Table, collect_tables
 
 _NOT_A_DIFFERENCE = ("seed", "device")  # runs that differ only in these are averaged
 _SCALES = {
+    "demo": "a short demonstration with few steps",
     "smoke": "a few steps to see that it works: the numbers mean nothing",
     "cpu": "sized for two cores without a GPU",
     "full": "the thesis' own setting",
