@@ -63,6 +63,23 @@ def test_a_column_that_all_rows_avoid_still_gets_its_share():
     torch.testing.assert_close(soft[0, 0], torch.tensor([0.0, 0.0, 1.0]), rtol=0, atol=0.05)
 
 
+@pytest.fixture
+def denormals_are_zero():
+    """As on a GPU."""
+    torch.set_flush_denormal(True)
+    yield
+    torch.set_flush_denormal(False)
+
+
+@pytest.mark.usefixtures("denormals_are_zero")
+def test_a_column_at_the_edge_of_float32_is_exact():
+    scores = torch.zeros(1, 8, 8)
+    scores[:, :, 3] = -86.0  # its exponential, divided by 7, is denormal; that of -84 is not
+    scores[:, 0, 3] = -84.0
+    expected = normalise_logarithms(scores.double(), 4)
+    torch.testing.assert_close(sinkhorn(scores).double(), expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_masked_set_equals_the_bare_one(generator):
     scores = torch.full((2, 5, 5), float("nan"), dtype=torch.float64)
     bare = torch.randn(3, 3, generator=generator, dtype=torch.float64)

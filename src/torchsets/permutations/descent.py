@@ -197,6 +197,9 @@ def _signed(soft: Tensor, *, out: Tensor) -> Tensor:
 
 
 def _groups(costs: Tensor) -> Iterator[slice]:
+    if costs.device.type != "cpu":  # a GPU is busy only with all sets at once
+        yield slice(0, len(costs))
+        return
     sets = max(1, _GROUP // max(1, costs.shape[1] * costs.shape[2]))
     for start in range(0, len(costs), sets):
         yield slice(start, start + sets)

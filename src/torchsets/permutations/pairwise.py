@@ -12,7 +12,9 @@ from torchsets._checks import check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
 # Hidden units of all pairs in one go: a block of this many numbers stays in a core's cache.
+# On a GPU a block must be large enough to keep it busy.
 _BLOCK = 1 << 17
+_GPU_BLOCK = 1 << 25
 
 
 class PairwiseCost(nn.Module):
@@ -151,8 +153,9 @@ def _blocks(left: Tensor) -> Iterator[tuple[slice, slice, Tensor]]:
     batch, hidden, size = left.shape
     if size == 0 or batch == 0:
         return
-    sets = min(batch, max(1, _BLOCK // (hidden * size * size)))
-    rows = max(1, min(size, _BLOCK // (hidden * size)))
+    limit = _BLOCK if left.device.type == "cpu" else _GPU_BLOCK
+    sets = min(batch, max(1, limit // (hidden * size * size)))
+    rows = max(1, min(size, limit // (hidden * size)))
     memory = left.new_empty(sets * hidden * rows * size)
     for start in range(0, batch, sets):
         for row in range(0, size, rows):
