@@ -93,6 +93,13 @@ def test_text_is_not_read_as_mathematics():
     assert "cost $a_1$" in svg
 
 
+def test_a_log_axis_has_plain_labels():
+    panel = {"log_y": True, "lines": [{"x": [0, 1], "y": [0.01, 100]}]}
+    svg = draw_figure("name", {"kind": "lines", "alt": "", "data": {"panels": [panel]}})
+    assert "mathdefault" not in svg
+    assert ">0.01<" in svg
+
+
 def test_an_unknown_kind_is_an_error():
     with pytest.raises(ValueError, match="kind must be one of boxes, heatmaps, lines, points"):
         draw_figure("name", {"kind": "pie", "alt": "", "data": {}})

@@ -9,6 +9,7 @@ text) and ``value``: lines with a value are coloured by it instead of by their l
 from collections.abc import Mapping
 from typing import Any
 
+from torchsets._extras import import_extra
 from torchsets.reports.canvas import COLOURS, FAINT, INK, colour_scale, panels_of
 
 _MOST_POINTS = 600  # more cannot be seen, and make the page heavy
@@ -82,13 +83,22 @@ def _draw_panel(axis: Any, panel: Mapping[str, Any], style: _Style) -> None:
     axis.set_ylabel(panel.get("y_label", ""))
     if panel.get("log_x"):
         axis.set_xscale("log")
+        _label_decades(axis.xaxis)
     if panel.get("log_y"):
         axis.set_yscale("log")
+        _label_decades(axis.yaxis)
     if panel.get("x_range"):
         axis.set_xlim(*panel["x_range"])
     if panel.get("y_range"):
         axis.set_ylim(*panel["y_range"])
     axis.grid(True, linewidth=0.5, alpha=0.5, color=FAINT)
+
+
+def _label_decades(axis: Any) -> None:
+    """Write 0.01 instead of matplotlib's formula, which the page would show as its source."""
+    ticker = import_extra("matplotlib.ticker", "app")
+    axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))
+    axis.set_minor_formatter(ticker.NullFormatter())
 
 
 def _number(value: float | None) -> float:

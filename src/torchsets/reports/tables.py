@@ -61,13 +61,13 @@ def format_number(value: float) -> str:
 
     Example:
         >>> [format_number(value) for value in (0, 0.00012, 0.27351, 12.3456, 345.678)]
-        ['0', '1.2e-04', '0.274', '12.35', '345.7']
+        ['0', '0.00012', '0.274', '12.35', '345.7']
     """
     size = abs(value)
     if size == 0:
         return "0"
     if size < 0.001:
-        return f"{value:.1e}"
+        return f"{value:.2g}"
     return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 100 else f"{value:.1f}"
 
 
