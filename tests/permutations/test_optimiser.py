@@ -211,12 +211,26 @@ def test_huge_steps_stay_finite_and_right(steps, generator):
     assert torch.isfinite(single.grad).all()
 
 
+def test_a_position_that_nobody_wants_is_safe_in_float32(generator):
+    costs = antisymmetric(2, 4, 4, generator=generator)
+    initial = torch.zeros(2, 4, 4, dtype=torch.float64)
+    initial[:, :, 0] = -300.0  # its exponential is 0 in float32
+    weights = torch.rand(2, 4, 4, generator=generator, dtype=torch.float64)
+    results = []
+    for dtype in (torch.float64, torch.float32):
+        leaf = costs.to(dtype).requires_grad_()
+        soft = optimise_permutation(leaf, steps=3, step_size=1.0, initial=initial.to(dtype))
+        (gradient,) = torch.autograd.grad((soft * weights.to(dtype)).sum(), leaf)
+        results.append((soft.double(), gradient.double()))
+    torch.testing.assert_close(results[1], results[0], rtol=1e-3, atol=1e-4)  # 300 in float32
+
+
 def test_gradients_where_the_fast_way_is_not_trusted(generator):
     costs = antisymmetric(2, 4, 4, generator=generator)
     costs[:, 0] = 0
     costs[:, :, 0] = 0
     initial = torch.zeros(2, 4, 4, dtype=torch.float64)
-    initial[:, :, 0] = -200.0  # nobody wants the first position
+    initial[:, :, 0] = -200.0  # nobody wants the first position: a share of 1e-44
     initial[:, 2, 0] = -100.0
     inputs = (costs.requires_grad_(), initial.requires_grad_())
 
