@@ -43,7 +43,6 @@ def ordering_cost(
         raise ValueError(
             f"costs must fit permutation {tuple(permutation.shape)}, got {tuple(costs.shape)}"
         )
-    # Half of P . (2 C B), but with C B written out: half the gradient would not be the gradient.
     total = permutation.new_zeros(len(permutation))
     for cost, axis in _problems(costs, grid):
         balance = _balance(_as_grid(permutation, grid), axis).flatten(2)
