@@ -112,13 +112,16 @@ def run(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Draw one HTML page from run folders."""
-    from torchsets.reports import write_report
+    from torchsets.reports import write_pictures, write_report
 
     runs = [read_run(folder) for folder in find_runs(options.runs)]
     if not runs:
         raise ValueError(f"runs must hold run folders, got none in {', '.join(options.runs)}")
     write_report(runs, Path(options.output))
     print(f"wrote {options.output}: {len(runs)} run{'s' if len(runs) > 1 else ''}")
+    if options.pictures is not None:
+        for path in write_pictures(runs, Path(options.pictures)):
+            print(f"wrote {path}")
 
 
 def bench(options: argparse.Namespace) -> None:
@@ -255,6 +258,7 @@ def _parser() -> argparse.ArgumentParser:
     command = commands.add_parser("report", help="draw one HTML page from run folders")
     command.add_argument("runs", nargs="+", metavar="RUNS", help="run folders, or folders of them")
     command.add_argument("-o", "--output", default="report.html", metavar="FILE")
+    command.add_argument("--pictures", metavar="DIR", help="also write each figure as SVG file")
     command.set_defaults(command=report)
 
     command = commands.add_parser("bench", help="measure speed and memory")

@@ -161,7 +161,8 @@ class Recorder:
             raise ValueError(f"name must be letters, digits and -_.=+, got {name!r}")
         texts = {"kind": kind, "title": title, "caption": caption, "alt": alt}
         (self.folder / "figures").mkdir(exist_ok=True)
-        write_json(self.folder / "figures" / f"{name}.json", {**texts, "data": data})
+        path = self.folder / "figures" / f"{name}.json"
+        write_json(path, {**texts, "data": data}, indent=None)
 
     def finish(self) -> None:
         """Mark the run as complete."""
@@ -217,9 +218,9 @@ def describe_environment(device: str) -> dict[str, Any]:
     }
 
 
-def write_json(path: Path, content: Mapping[str, Any]) -> None:
+def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
     """Replace a JSON file in one step, with the schema version in front."""
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **_finite(content)}, indent=1)
+    text = json.dumps({"schema_version": SCHEMA_VERSION, **_finite(content)}, indent=indent)
     write_atomically(path, text + "\n")
 
 

@@ -1,10 +1,11 @@
 import re
+import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 
 import pytest
 
 from torchsets.records import Recorder, read_run
-from torchsets.reports import collect_tables, table_as_text, write_report
+from torchsets.reports import collect_tables, table_as_text, write_pictures, write_report
 
 CHAMFER = "fspool/polygons-chamfer"
 LINES = {
@@ -116,6 +117,13 @@ def test_text_from_records_is_escaped(tmp_path):
     assert "<b>T</b>" not in page
     assert "&lt;b&gt;T&lt;/b&gt;" in page
     assert 'aria-label="say &quot;hi&quot; &lt;now>"' in page
+
+
+def test_pictures_are_files_that_follow_the_theme(tmp_path):
+    (path,) = write_pictures([make_run(tmp_path / "a")], tmp_path / "deep" / "pictures")
+    assert path.name == "a-lines.svg"
+    assert "prefers-color-scheme: dark" in path.read_text()
+    ElementTree.fromstring(path.read_text())
 
 
 def test_it_says_what_was_run(tmp_path):

@@ -21,7 +21,7 @@ from torchsets.experiments.poolings import POOLINGS
 from torchsets.losses import chamfer_loss, hungarian_loss
 from torchsets.mlp import MLP, glorot_
 from torchsets.records import Recorder
-from torchsets.training import Settings, linear_decay, pick_device, seed_everything, train
+from torchsets.training import Settings, pick_device, seed_everything, train
 
 ROWS = {  # the name of each model in the thesis' tables, or ours where the thesis has no row
     "fspool": "FSPool",
@@ -48,8 +48,6 @@ class Config:
             layers after FSPool, sum, mean and max encoders, with both losses.
         enlarged_hidden: Width and latent size of the enlarged baselines.
         steps: Optimiser steps of each model.
-        decay_start: Share of the steps after which the learning rate falls to 0 in a line. The
-            thesis keeps it constant, which is 1.
         batch_size: Polygons per step.
         learning_rate: Of Adam.
         hidden: Width of the layers.
@@ -65,7 +63,6 @@ class Config:
     enlarged_sizes: tuple[int, ...] = (16,)
     enlarged_hidden: int = 128
     steps: int = 10240
-    decay_start: float = 1.0
     batch_size: int = 16
     learning_rate: float = 1e-3
     hidden: int = 16
@@ -166,7 +163,6 @@ def _train(config: Config, recorder: Recorder, name: str, size: int) -> Reconstr
     seed_everything(config.seed)
     model = build_model(config, name, size).to(pick_device(config.device))
     loss_name = "direct" if name.startswith("fspool") else name.split("-")[1]
-    schedule = partial(linear_decay, start=config.decay_start) if config.decay_start < 1 else None
     train(
         model,
         torch.optim.Adam(model.parameters(), lr=config.learning_rate, fused=True),
@@ -174,7 +170,7 @@ def _train(config: Config, recorder: Recorder, name: str, size: int) -> Reconstr
         lambda step, generator: random_polygons(config.batch_size, size, generator=generator),
         recorder=recorder,
         task=f"n={size}/{name}",
-        settings=Settings(config.steps, schedule=schedule, seed=config.seed),
+        settings=Settings(config.steps, seed=config.seed),
     )
     return partial(_reconstruct, model)
 
@@ -252,14 +248,18 @@ def _draw_responsibility(recorder: Recorder, trained: dict[tuple[str, int], Reco
 
 
 def _draw_paths(recorder: Recorder, turning: dict[str, Tensor]) -> None:
-    degrees = torch.linspace(0, 90, ANGLES + 1).tolist()
+    degrees = [round(90 * step / ANGLES, 2) for step in range(ANGLES + 1)]
     panels = [
         {
             "title": f"{ROWS[name]}: {axis} of each output",
             "x_label": "rotation of the square in degrees",
             "y_range": [-1.3, 1.3],
             "lines": [
-                {"label": f"output {slot + 1}", "x": degrees, "y": outputs[:, slot, index].tolist()}
+                {
+                    "label": f"output {slot + 1}",
+                    "x": degrees,
+                    "y": [round(value, 4) for value in outputs[:, slot, index].tolist()],
+                }
                 for slot in range(4)
             ],
         }

@@ -1,7 +1,7 @@
 """Records to tables, pictures and one HTML page. Needs no torch."""
 
 from torchsets.reports.figures import KINDS, draw_figure
-from torchsets.reports.page import write_report
+from torchsets.reports.page import write_pictures, write_report
 from torchsets.reports.tables import collect_tables
 from torchsets.reports.text import table_as_text
 from torchsets.reports.thesis import thesis_tables
@@ -12,5 +12,6 @@ __all__ = [
     "draw_figure",
     "table_as_text",
     "thesis_tables",
+    "write_pictures",
     "write_report",
 ]

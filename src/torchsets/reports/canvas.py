@@ -40,6 +40,10 @@ _STYLE = {
     "figure.facecolor": "none",
     "axes.facecolor": "none",
 }
+_STYLE_ALONE = """<style>
+svg { color: #1d2126; font-family: system-ui, sans-serif; }
+@media (prefers-color-scheme: dark) { svg { color: #e6e8ea; } }
+</style>"""
 
 
 @contextmanager
@@ -59,8 +63,11 @@ def panels_of(count: int, *, columns: int, size: tuple[float, float]) -> Iterato
         yield figure, list(axes[:count])
 
 
-def to_svg(figure: Any, *, name: str, alt: str) -> str:
-    """Return an ``<svg>`` element that takes its text and line colours from the page."""
+def to_svg(figure: Any, *, name: str, alt: str, alone: bool = False) -> str:
+    """Return an ``<svg>`` element that takes its text and line colours from the page.
+
+    With ``alone`` it is a picture file, whose colours follow the light or dark theme.
+    """
     matplotlib = import_extra("matplotlib", "app")
     buffer = io.StringIO()
     # Without a date and with a fixed salt, the same record gives the same page.
@@ -71,6 +78,8 @@ def to_svg(figure: Any, *, name: str, alt: str) -> str:
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'<g id="[^"]*">', "<g>", text)  # the same in every figure of a page
     text = text.replace(INK, "currentColor").replace(FAINT, "var(--faint, #8888)")
+    # A page has its own colours; a picture on its own follows the reader's theme by itself.
+    text = text.replace("</svg>", f"{_STYLE_ALONE}</svg>") if alone else text
     label = alt.replace("&", "&amp;").replace("<", "&lt;").replace('"', "&quot;")
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 

@@ -17,8 +17,12 @@ KINDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
 }
 
 
-def draw_figure(name: str, figure: Mapping[str, Any]) -> str:
-    """Return the SVG of a figure as ``Recorder.add_figure`` has recorded it."""
+def draw_figure(name: str, figure: Mapping[str, Any], *, alone: bool = False) -> str:
+    """Return the SVG of a figure as ``Recorder.add_figure`` has recorded it.
+
+    ``alone``: for a file of its own, and not for a page that sets the colours.
+    """
     if figure["kind"] not in KINDS:
         raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {figure['kind']!r}")
-    return to_svg(KINDS[figure["kind"]](figure["data"]), name=name, alt=figure["alt"])
+    drawn = KINDS[figure["kind"]](figure["data"])
+    return to_svg(drawn, name=name, alt=figure["alt"], alone=alone)

@@ -51,6 +51,17 @@ def write_report(runs: Sequence[Run], path: Path) -> None:
     )
 
 
+def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Draw each figure of the runs into an SVG file of its own; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for run in runs:
+        for name, figure in run.figures.items():
+            paths.append(folder / f"{run.folder.name}-{name}.svg")
+            write_atomically(paths[-1], draw_figure(name, figure, alone=True))
+    return paths
+
+
 def _groups(runs: Sequence[Run]) -> list[list[Run]]:
     groups: dict[str, list[Run]] = {}
     for run in runs:
