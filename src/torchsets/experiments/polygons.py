@@ -228,8 +228,9 @@ def _draw_responsibility(recorder: Recorder, trained: dict[tuple[str, int], Reco
     recorder.add_table(
         "polygons/jumps",
         caption="Largest move of one output while the polygon turns onto itself in "
-        f"{ANGLES} equal steps, as a multiple of the move of a corner",
-        unit="times (1 is perfect; far below 1: the output ignores the rotation)",
+        f"{ANGLES} equal steps, as a multiple of the move of a corner (1 is perfect, far below "
+        "1 ignores the rotation)",
+        unit="times",
     )
     turning: dict[str, Tensor] = {}
     for (name, size), reconstruct in trained.items():
