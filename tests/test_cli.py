@@ -212,6 +212,22 @@ def test_a_run_folder_of_a_newer_schema_is_refused(finished, tmp_path):
         assert "it was written by a newer torchsets" in done.stderr
 
 
+def test_an_unknown_benchmark_is_an_error(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "nothing"])
+    assert "benchmark must be all or one of" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_a_short_table_and_a_report_and_can_be_called_again(tmp_path):
+    for count in (1, 2):
+        done = call("demo", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "FSPool" in done.stdout
+        assert "accuracy on 449 held-out digits" in done.stdout
+        assert len(list(tmp_path.glob("runs/demo-*/report.html"))) == count
+
+
 def test_a_missing_extra_names_the_command_that_installs_it(tmp_path):
     code = (
         "import sys; sys.modules['tyro'] = None\n"

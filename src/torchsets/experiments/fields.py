@@ -30,6 +30,8 @@ def config_from_words(name: str, words: Sequence[str], scale: str) -> Any:
             )
         if not equals:
             raise ValueError(f"fields must be written field=value, got {field!r}")
+    if pairs:
+        import_extra("tyro", "app")  # before torch, which takes its time
     experiment = load_experiment(name)
     hints = typing.get_type_hints(experiment.Config)
     changes = {

@@ -19,9 +19,9 @@ def show_progress(task: str, *, start: int, steps: int) -> Iterator[Callable[[in
     rich = import_extra("rich.progress", "app")
     console = import_extra("rich.console", "app").Console(stderr=True)
     columns = (
-        rich.TextColumn("{task.description:<26}"),
-        rich.BarColumn(bar_width=24),
-        rich.TextColumn("{task.completed:>6.0f}/{task.total:.0f}"),
+        rich.TextColumn("{task.description}"),
+        rich.BarColumn(bar_width=12),
+        rich.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
         rich.TextColumn("{task.fields[loss]}"),
         rich.TimeRemainingColumn(),
     )
@@ -35,6 +35,6 @@ def show_progress(task: str, *, start: int, steps: int) -> Iterator[Callable[[in
             if now - shown > _SECONDS_BETWEEN_UPDATES or step == steps:
                 shown = now
                 speed = (step - start) / max(now - began, 1e-9)  # the first call may come at once
-                bar.update(row, completed=step, loss=f"loss {loss:<9.3g} {speed:>6.1f} steps/s")
+                bar.update(row, completed=step, loss=f"loss {loss:.2e}, {speed:.0f} steps/s")
 
         yield show
