@@ -117,14 +117,12 @@ class DSPN(nn.Module):
         check_shape(vector, (None, None), name="vector", letters="(B, L)")
         check_floating(vector, name="vector")
         steps = self.steps if steps is None else _check_steps(steps)
-        elements, presence = self._split(initial)
         if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
             # Autograd refuses tensors of this mode: leave it, with copies.
             with torch.inference_mode(False), torch.no_grad():
-                given = None if presence is None else presence.clone()
-                start = self._start(len(vector), elements.clone(), given)
+                start = self._start(len(vector), initial).clone()
                 return self._descend(vector.clone(), start, steps)
-        return self._descend(vector, self._start(len(vector), elements, presence), steps)
+        return self._descend(vector, self._start(len(vector), initial), steps)
 
     def encode(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         """Encode padded sets as the decoder sees them.
@@ -161,17 +159,14 @@ class DSPN(nn.Module):
             f"step_size={self.step_size:g}, gradient={self.gradient!r}"
         )
 
-    def _split(self, initial: Initial | None) -> tuple[Tensor, Tensor | None]:
-        """The elements (B or 1, N, D) and presences (B or 1, N) to start from."""
+    def _start(self, batch: int, initial: Initial | None) -> Tensor:
+        """The sets before the first step, (B, slots, features), with presences features + 1."""
         elements, learned = self.initial_elements.unsqueeze(0), self.initial_presence
         presence = None if learned is None else learned.unsqueeze(0)
         if isinstance(initial, Tensor):
             elements = initial
         elif initial is not None:
             elements, presence = initial[0], initial[1] if self.variable_size else None
-        return elements, presence
-
-    def _start(self, batch: int, elements: Tensor, presence: Tensor | None) -> Tensor:
         shape = (self.slots, self.features)
         if elements.shape[1:] != shape or elements.shape[0] not in (1, batch):
             raise ValueError(

@@ -5,6 +5,7 @@ from torch import Tensor, nn
 
 from torchsets.encoders.deep_sets import DeepSets
 from torchsets.encoders.relation import RelationNetwork
+from torchsets.encoders.relu import ReLU
 from torchsets.mlp import MLP, glorot_
 from torchsets.pooling import FSPool
 
@@ -42,7 +43,8 @@ def mlp_encoder(
         torch.Size([2, 64])
     """
     learned = latent - size_feature
-    inner = MLP(inputs, hidden, learned, layers=layers)
+    parts = MLP(inputs, hidden, learned, layers=layers)
+    inner = nn.Sequential(*(ReLU() if isinstance(part, nn.ReLU) else part for part in parts))
     # Sorting, sums and maxima commute with the division: after the pooling it costs less.
     encoder = DeepSets(inner, pool or FSPool(learned), _Scale(1 / slots))
     return _finish(encoder, slots, size_feature)

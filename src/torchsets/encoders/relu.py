@@ -1,0 +1,61 @@
+"""A rectifier that is cheap to differentiate twice."""
+
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+
+class ReLU(nn.Module):
+    """max(x, 0). Its second derivative is zero, and here no time is spent on adding the zeros.
+
+    torch fills a tensor with them and adds it, in every backward pass through a gradient: a tenth
+    of the time of an unrolled DSPN.
+
+    Example:
+        >>> ReLU()(torch.tensor([-1.0, 2.0]))
+        tensor([0., 2.])
+    """
+
+    def forward(self, inputs: Tensor) -> Tensor:
+        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+            return inputs.relu()
+        result: Tensor = _Rectify.apply(inputs)  # type: ignore[no-untyped-call]
+        return result
+
+
+class _Rectify(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, inputs: Tensor) -> Tensor:
+        outputs = inputs.relu()
+        ctx.save_for_backward(outputs)
+        return outputs
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+        return _where_positive(gradient, *ctx.saved_tensors)
+
+
+class _WherePositive(torch.autograd.Function):
+    """Keep the gradient where the outputs are positive; linear in the gradient."""
+
+    @staticmethod
+    def forward(ctx: Any, gradient: Tensor, outputs: Tensor) -> Tensor:
+        ctx.save_for_backward(outputs)
+        return _threshold(gradient, outputs)
+
+    @staticmethod
+    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+        return _where_positive(gradient, *ctx.saved_tensors), None
+
+
+def _where_positive(gradient: Tensor, outputs: Tensor) -> Tensor:
+    if torch.is_grad_enabled():
+        kept: Tensor = _WherePositive.apply(gradient, outputs)  # type: ignore[no-untyped-call]
+        return kept
+    return _threshold(gradient, outputs)
+
+
+def _threshold(gradient: Tensor, outputs: Tensor) -> Tensor:
+    kept: Tensor = torch.ops.aten.threshold_backward(gradient, outputs, 0)
+    return kept
