@@ -41,13 +41,17 @@ def cells(record, table):
 def test_every_model_is_measured_on_every_interval_with_every_seed(smoke):
     rows = [("PO-U, n=5", 0), ("PO-U, n=5", 1), ("PO-U, n=10", 0)]
     rows += [("LinAssign, n=5", 0), ("LinAssign, n=10", 0)]
-    expected = {(row, str(list(interval)), seed) for row, seed in rows for interval in INTERVALS}
+    expected = {
+        (f"{row}, 1024 sets", str(list(interval)), seed)
+        for row, seed in rows
+        for interval in INTERVALS
+    }
     assert set(cells(smoke, "sort-numbers/perfect")) == expected
     assert set(cells(smoke, "sort-numbers/positions")) == expected
 
 
 def test_a_few_steps_are_enough_to_sort_ten_numbers(smoke):
-    assert cells(smoke, "sort-numbers/perfect")["PO-U, n=10", "[0, 1]", 0] == 100
+    assert cells(smoke, "sort-numbers/perfect")["PO-U, n=10, 1024 sets", "[0, 1]", 0] == 100
 
 
 def test_the_comparison_carries_over_to_larger_sets(smoke):
@@ -66,10 +70,12 @@ def test_the_thesis_table_says_what_was_sorted_perfectly(smoke):
     sorted_sizes = [
         size
         for size in (5, 10)
-        if all(value == 100 for key, value in perfect.items() if key[0] == f"PO-U, n={size}")
+        if all(
+            value == 100 for key, value in perfect.items() if key[0] == f"PO-U, n={size}, 1024 sets"
+        )
     ]
     column = "largest size sorted perfectly"
-    found = cells(smoke, "perm/sorting-text").get(("PO-U", column, 0))
+    found = cells(smoke, "perm/sorting-text").get(("PO-U, 1024 sets", column, 0))
     assert found == max(sorted_sizes, default=None)
 
 

@@ -28,6 +28,7 @@ ROWS = {"po-u": "PO-U", "linear": "LinAssign"}
 INTERVALS = ((0, 1), (0, 10), (0, 1000), (1, 2), (10, 11), (100, 101), (1000, 1001))
 TEST_SEED = 10_007
 LARGEST_SMALL_SIZE = 120  # above it fewer sets are evaluated
+THESIS_SETS = 2**18  # training sets; rows of models that see fewer say so
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ class Config:
     """
 
     sizes: tuple[int, ...] = (5, 10, 15, 80, 100, 120, 512, 1024)
-    training_sets: tuple[int, ...] = (*[2**18] * 6, 2**14, 2**12)
+    training_sets: tuple[int, ...] = (*[THESIS_SETS] * 6, 2**14, 2**12)
     batch_sizes: tuple[int, ...] = (*[512] * 6, 64, 16)
     seeds: tuple[int, ...] = (5, 5, 5, 1, 1, 1, 1, 1)
     models: tuple[str, ...] = ("po-u", "linear")
@@ -139,11 +140,12 @@ def run(config: Config, recorder: Recorder) -> None:
                 model = _train(config, recorder, name, size, index, seed)
                 if name == "po-u":
                     optimisers.setdefault(size, model)
-                scores = _measure(config, recorder, model, ROWS[name], size, seed)
+                row = _row(f"{ROWS[name]}, n={size}", config.training_sets[index])
+                scores = _measure(config, recorder, model, row, size, seed)
                 wrong = mistakes.setdefault(name, {}).setdefault(size, {})
                 for interval, score in scores.items():
                     wrong[interval] = wrong.get(interval, False) or score.perfect < 100
-    _summarise(recorder, mistakes)
+    _summarise(config, recorder, mistakes)
     for size in config.transfer_from:
         if size in optimisers:
             _transfer(config, recorder, optimisers[size], size)
@@ -225,7 +227,7 @@ def _measure(
         for table, value in (("perfect", score.perfect), ("positions", score.positions)):
             recorder.add_result(
                 f"sort-numbers/{table}",
-                model=f"{row}, n={size}",
+                model=row,
                 column=str(list(interval)),
                 value=value,
                 seed=seed,
@@ -233,8 +235,14 @@ def _measure(
     return scores
 
 
+def _row(name: str, training_sets: int) -> str:
+    return name if training_sets == THESIS_SETS else f"{name}, {training_sets} sets"
+
+
 def _summarise(
-    recorder: Recorder, mistakes: dict[str, dict[int, dict[tuple[int, int], bool]]]
+    config: Config,
+    recorder: Recorder,
+    mistakes: dict[str, dict[int, dict[tuple[int, int], bool]]],
 ) -> None:
     """Fill the thesis' table: which sizes have no mistake, and where mistakes begin."""
     table = "perm/sorting-text"
@@ -252,7 +260,8 @@ def _summarise(
         }
         for column, size in cells.items():
             if size is not None:
-                recorder.add_result(table, model=ROWS[name], column=column, value=size)
+                row = _row(ROWS[name], max(config.training_sets))
+                recorder.add_result(table, model=row, column=column, value=size)
 
 
 def _transfer(config: Config, recorder: Recorder, model: nn.Module, trained: int) -> None:
