@@ -166,28 +166,29 @@ def test_a_killed_run_resumes_and_ends_with_the_same_numbers(moment, finished, t
     assert numbers(tmp_path / "cut") == numbers(finished / "whole")
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(finished, tmp_path):
-    command = [sys.executable, "-m", "torchsets", *RUN, "steps=100000", "--out", "my run"]
-    running = subprocess.Popen(command, cwd=tmp_path, stderr=subprocess.PIPE, text=True)
-    while not (tmp_path / "my run" / "metrics.jsonl").exists() and running.poll() is None:
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    code, message, lines = stop_while_training([*RUN, "steps=100000", "--out", "my run"], tmp_path)
+    assert code == 130
+    advice = message.splitlines()[0].removeprefix("saved; go on with: ")
+    assert advice == "torchsets run polygons --resume 'my run'"
+    code, _, more_lines = stop_while_training(shlex.split(advice)[1:], tmp_path)
+    assert code == 130
+    assert more_lines[: len(lines)] == lines
+    steps = [json.loads(line)["step"] for line in more_lines]
+    assert steps == sorted(set(steps))  # it went on where it was
+
+
+def stop_while_training(arguments, folder):
+    """Press Ctrl-C once the learning curve grows; return exit code, message and curve."""
+    curve = folder / "my run" / "metrics.jsonl"
+    before = curve.read_text() if curve.exists() else ""
+    command = [sys.executable, "-m", "torchsets", *arguments]
+    running = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and (not curve.exists() or len(curve.read_text()) <= len(before)):
         time.sleep(0.05)
     running.send_signal(signal.SIGINT)
     message = running.communicate()[1]
-    assert running.returncode == 130
-    advice = message.splitlines()[0].removeprefix("saved; go on with: ")
-    assert advice == "torchsets run polygons --resume 'my run'"
-    saved = list((tmp_path / "my run" / "checkpoint" / "n=4" / "mlp-chamfer").iterdir())
-    assert len(saved) == 1
-    # Go on exactly as told, but not for long: ask to stop again.
-    again = subprocess.Popen(
-        [sys.executable, "-m", *shlex.split(advice)], cwd=tmp_path, stderr=subprocess.PIPE
-    )
-    while len(list((tmp_path / "my run").glob("environment*"))) < 2 and again.poll() is None:
-        time.sleep(0.05)
-    time.sleep(1)
-    again.send_signal(signal.SIGINT)
-    again.communicate()
-    assert again.returncode == 130
+    return running.returncode, message, curve.read_text().splitlines()
 
 
 def test_a_broken_checkpoint_is_passed_over_with_a_warning_line(finished, tmp_path):

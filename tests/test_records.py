@@ -42,6 +42,12 @@ def test_what_is_written_is_read_back(recorder):
     assert run.figures["one"]["data"] == {"panels": []}
 
 
+def test_a_described_table_is_on_the_disk_at_once(recorder):
+    recorder.add_table("own", caption="Own", unit="%")
+    described = read_run(recorder.folder).result["tables"]
+    assert described == {"own": {"caption": "Own", "unit": "%", "better": None}}
+
+
 def test_every_json_file_has_a_schema_version(recorder):
     recorder.add_figure("one", kind="lines", title="t", caption="c", alt="a", data={})
     versions = [json.loads(path.read_text())["schema_version"] for path in json_files(recorder)]

@@ -135,6 +135,7 @@ class Recorder:
     def add_table(self, key: str, *, caption: str, unit: str, better: str | None = None) -> None:
         """Describe a table of results that the thesis does not have."""
         self._result["tables"][key] = {"caption": caption, "unit": unit, "better": better}
+        write_json(self.folder / "result.json", self._result)
 
     def add_result(
         self, table: str, *, model: str, column: str, value: float, seed: int | None = None
