@@ -29,6 +29,11 @@ def test_every_scale_makes_a_config_and_survives_json(name):
         assert config_from_record(name, recorded) == config
 
 
+def test_a_record_with_a_field_that_is_no_more_is_refused():
+    with pytest.raises(ValueError, match=r"got also tempo: it was written by another version"):
+        config_from_record("polygons", {"steps": 3, "tempo": 1})
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_the_fields_read_from_the_source_are_those_of_the_class(name):
     config_class = load_experiment(name).Config

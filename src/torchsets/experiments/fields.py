@@ -41,9 +41,19 @@ def config_from_words(name: str, words: Sequence[str], scale: str) -> Any:
 
 
 def config_from_record(name: str, recorded: Mapping[str, Any]) -> Any:
-    """Make the ``Config`` that ``config.json`` holds; JSON has lists where it has tuples."""
+    """Make the ``Config`` that ``config.json`` holds; JSON has lists where it has tuples.
+
+    Raises:
+        ValueError: For a field that the experiment does not have, or has no longer.
+    """
     config_class = load_experiment(name).Config
     hints = typing.get_type_hints(config_class)
+    unknown = sorted(set(recorded) - set(hints))
+    if unknown:
+        raise ValueError(
+            f"config.json must have the fields of {name}, got also {', '.join(unknown)}: "
+            "it was written by another version of torchsets"
+        )
     values = {
         key: tuple(value) if _is_tuple(hints[key]) else value for key, value in recorded.items()
     }
