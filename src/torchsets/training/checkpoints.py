@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 SCHEMA_VERSION = 1
@@ -38,7 +38,9 @@ def save_checkpoint(
     if writing.exists():  # left over from a crash
         shutil.rmtree(writing)
     writing.mkdir(parents=True)
-    save_file({name: _plain(tensor) for name, tensor in tensors.items()}, writing / _TENSORS)
+    # Written by Python and not by safetensors, so that a full disk is a plain OSError.
+    packed = save({name: _plain(tensor) for name, tensor in tensors.items()})
+    (writing / _TENSORS).write_bytes(packed)
     (writing / _STATE).write_text(json.dumps(state), encoding="utf-8")
     checksums = {name: _checksum(writing / name) for name in (_TENSORS, _STATE)}
     manifest = {"schema_version": SCHEMA_VERSION, "sha256": checksums}
