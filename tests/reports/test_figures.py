@@ -2,7 +2,9 @@ import xml.etree.ElementTree as ElementTree
 
 import pytest
 
+from torchsets.records import Recorder, read_run
 from torchsets.reports import KINDS, draw_figure
+from torchsets.reports.curves import learning_curves
 
 DATA = {
     "lines": {
@@ -103,3 +105,14 @@ def test_a_log_axis_has_plain_labels():
 def test_an_unknown_kind_is_an_error():
     with pytest.raises(ValueError, match="kind must be one of boxes, heatmaps, lines, points"):
         draw_figure("name", {"kind": "pie", "alt": "", "data": {}})
+
+
+def test_many_curves_are_coloured_in_their_order_instead_of_named(tmp_path):
+    recorder = Recorder.start(tmp_path / "run", experiment="toy", scale="cpu", config={"seed": 0})
+    for index in range(40):
+        recorder.add_metrics(f"counter/l={index}", 1, {"loss": 1.0 + index})
+        recorder.add_metrics(f"counter/l={index}", 2, {"loss": 0.5 + index})
+    (figure,) = learning_curves([read_run(tmp_path / "run")]).values()
+    svg = draw_figure("curves", {"kind": "lines", "alt": "many curves", "data": figure})
+    assert "from l=0 (blue) to l=39 (red)" in svg
+    assert "l=20<" not in svg

@@ -6,6 +6,7 @@ from typing import Any
 from torchsets.records import Run
 
 _LOG_FROM = 50  # a positive curve that spans more than this factor is drawn on a log axis
+_MOST_NAMES = 16  # more names than this are no legend: the lines are coloured in their order
 
 
 def learning_curves(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
@@ -29,6 +30,8 @@ def _figure(name: str, runs: Sequence[Run]) -> dict[str, Any]:
                 panel, label = (panel, label) if slash else ("", panel)
                 curve = curves.setdefault(panel, {}).setdefault((index, label), [])
                 curve.append((line["step"], line[name]))
+    labels = list(dict.fromkeys(label for lines in curves.values() for _, label in lines))
+    sweep = len(labels) > _MOST_NAMES
     panels = [
         {
             "title": panel,
@@ -41,13 +44,17 @@ def _figure(name: str, runs: Sequence[Run]) -> dict[str, Any]:
                     "x": [x for x, _ in line],
                     "y": [y for _, y in line],
                     "faint": len(runs) > 3,
+                    "value": labels.index(label) if sweep else None,
                 }
                 for (_, label), line in lines.items()
             ],
         }
         for panel, lines in curves.items()
     ]
-    return {"panels": panels, "columns": min(2, len(panels))}
+    figure: dict[str, Any] = {"panels": panels, "columns": min(2, len(panels))}
+    if sweep:
+        figure["colour_text"] = f"from {labels[0]} (blue) to {labels[-1]} (red)"
+    return figure
 
 
 def _spans_decades(values: list[float | None]) -> bool:

@@ -1,7 +1,8 @@
 """Figures of kind ``lines``: curves in one or several panels.
 
 Data: ``panels``, each with ``lines`` and optionally ``title``, ``x_label``, ``y_label``, ``log_x``,
-``log_y``, ``x_range``, ``y_range``; optionally ``columns`` and ``colour_label``. A line has ``x``,
+``log_y``, ``x_range``, ``y_range``; optionally ``columns``, and ``colour_label`` (what the values
+are) or ``colour_text`` (a sentence about the colours). A line has ``x``,
 ``y`` and optionally ``label``, ``dashed``, ``faint``, ``black`` (a thick line in the colour of the
 text) and ``value``: lines with a value are coloured by it instead of by their label, as in a sweep.
 """
@@ -42,6 +43,8 @@ def draw_lines(data: Mapping[str, Any]) -> Any:
         if style.values and data.get("colour_label"):
             low, high = min(style.values), max(style.values)
             figure.supxlabel(f"{data['colour_label']}: {low:g} (blue) to {high:g} (red)", size=9)
+        elif data.get("colour_text"):
+            figure.supxlabel(data["colour_text"], size=9)
         return figure
 
 
