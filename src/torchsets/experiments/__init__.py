@@ -63,6 +63,12 @@ EXPERIMENTS: dict[str, Experiment] = {
             ("perm/sorting-text",),
             {"smoke": "5 s", "cpu": "40 min", "full": "a day"},
         ),
+        Experiment(
+            "dspn-polygons",
+            "predict the corners of polygons from their angle: DSPN against MLP and LSTM decoders",
+            (),
+            {"smoke": "5 s", "cpu": "20 min", "full": "3 h"},
+        ),
     )
 }
 
