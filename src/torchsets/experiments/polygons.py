@@ -29,6 +29,7 @@ ROWS = {  # the name of each model in the thesis' tables, or ours where the thes
     "mlp-hungarian": "MLP + Hungarian",
     "random": "Random",
 }
+CONTROLS = {"fspool-zeroed": "FSPool, latent zeroed", "fspool-constant": "FSPool, latent constant"}
 METRICS = ("direct", "chamfer", "hungarian")
 TEST_SEED = 10_007
 ANGLES = 900  # steps in which a polygon turns onto itself; a tenth of a degree for a square
@@ -43,7 +44,9 @@ class Config:
     Attributes:
         sizes: Numbers of corners.
         models: Any of fspool, mlp-chamfer, mlp-hungarian, random.
-        zeroed_sizes: Numbers of corners for the control: FSPool with its latent vector set to 0.
+        zeroed_sizes: Numbers of corners for two controls: FSPool with its latent vector set to 0,
+            as in the thesis, and set to 1. At 0 and with zero biases every ReLU of the decoder is
+            at its kink and almost nothing gets a gradient; at 1 it can learn all but the latent.
         enlarged_sizes: Numbers of corners for the enlarged baselines: MLP decoders with large
             layers after FSPool, sum, mean and max encoders, with both losses.
         enlarged_hidden: Width and latent size of the enlarged baselines.
@@ -95,16 +98,17 @@ def run(config: Config, recorder: Recorder) -> None:
                 trained[name, size] = _train(config, recorder, name, size)
             _measure(config, recorder, ROWS[name], size, trained[name, size])
     for size in config.zeroed_sizes:
-        control = _train(config, recorder, "fspool-zeroed", size)
-        _measure(config, recorder, "FSPool, latent zeroed", size, control)
+        for name, row in CONTROLS.items():
+            _measure(config, recorder, row, size, _train(config, recorder, name, size))
     for size in config.enlarged_sizes:
         for loss in ("chamfer", "hungarian"):
             for pooling in POOLINGS:
                 reconstruct = _train(config, recorder, f"mlp-{loss}-{pooling}-large", size)
                 row = f"MLP {config.enlarged_hidden}, {pooling} encoder + {loss.title()}"
                 _measure(config, recorder, row, size, reconstruct)
-    _draw_reconstructions(recorder, trained)
-    _draw_responsibility(recorder, trained)
+    if trained:
+        _draw_reconstructions(recorder, trained)
+        _draw_responsibility(recorder, trained)
 
 
 class MLPAutoEncoder(nn.Module):
@@ -123,16 +127,17 @@ class MLPAutoEncoder(nn.Module):
         return points.view(-1, self.size, 2)
 
 
-class ZeroedLatent(nn.Module):
+class FixedLatent(nn.Module):
     """A control: nothing passes through the latent vector, only the order of the elements."""
 
-    def __init__(self, auto_encoder: FSPoolAutoEncoder) -> None:
+    def __init__(self, auto_encoder: FSPoolAutoEncoder, value: float) -> None:
         super().__init__()
         self.auto_encoder = auto_encoder
+        self.value = value
 
     def forward(self, elements: Tensor) -> Tensor:
         latent, order = self.auto_encoder.encode(elements)
-        return self.auto_encoder.decode(torch.zeros_like(latent), order)
+        return self.auto_encoder.decode(torch.full_like(latent, self.value), order)
 
 
 def build_model(config: Config, name: str, size: int) -> nn.Module:
@@ -140,8 +145,9 @@ def build_model(config: Config, name: str, size: int) -> nn.Module:
     model: nn.Module
     if name == "fspool":
         model = FSPoolAutoEncoder(2, hidden=config.hidden, latent=config.latent)
-    elif name == "fspool-zeroed":
-        model = ZeroedLatent(FSPoolAutoEncoder(2, hidden=config.hidden, latent=config.latent))
+    elif name in CONTROLS:
+        inner = FSPoolAutoEncoder(2, hidden=config.hidden, latent=config.latent)
+        model = FixedLatent(inner, 0.0 if name == "fspool-zeroed" else 1.0)
     elif name.endswith("-large"):
         large = config.enlarged_hidden
         model = MLPAutoEncoder(size, pooling=name.split("-")[2], hidden=large, latent=large)
