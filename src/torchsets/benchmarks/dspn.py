@@ -160,8 +160,9 @@ class _PlainPairs(nn.Module):
 
 
 def _plain_costs(sets: Tensor, truth: Tensor) -> Tensor:
-    difference = sets.unsqueeze(-2) - truth.unsqueeze(-3)
-    return smooth_l1_loss(difference, torch.zeros_like(difference), reduction="none").mean(dim=-1)
+    shape = (*sets.shape[:-1], *truth.shape[-2:])
+    left, right = sets.unsqueeze(-2).expand(shape), truth.unsqueeze(-3).expand(shape)
+    return smooth_l1_loss(left, right, reduction="none").mean(dim=-1)
 
 
 def _plain_chamfer(sets: Tensor, truth: Tensor) -> Tensor:
