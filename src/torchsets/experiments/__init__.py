@@ -67,7 +67,7 @@ EXPERIMENTS: dict[str, Experiment] = {
             "dspn-polygons",
             "predict the corners of polygons from their angle: DSPN against MLP and LSTM decoders",
             (),
-            {"smoke": "5 s", "cpu": "20 min", "full": "3 h"},
+            {"smoke": "5 s", "cpu": "25 min", "full": "3 h"},
         ),
     )
 }
