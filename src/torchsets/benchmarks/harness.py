@@ -99,8 +99,11 @@ def format_table(result: dict[str, Any]) -> str:
         lines.append(f"\n{case['case']}")
         counts = list(case["seconds"])
         heads = [f"{count} thread{'s' * (count != '1')}" for count in counts]
+        width = 2 + max(len(variant) for variant in case["peak_bytes"])
         lines.append(
-            f"  {'':34}" + "".join(f"{head:>12}{'ratio':>8}" for head in heads) + f"{'peak':>12}"
+            f"  {'':{width}}"
+            + "".join(f"{head:>12}{'ratio':>8}" for head in heads)
+            + f"{'peak':>12}"
         )
         for variant, peak in case["peak_bytes"].items():
             cells = ""
@@ -109,7 +112,7 @@ def format_table(result: dict[str, Any]) -> str:
                 best = seconds[variant]["best"]
                 ratio = best / next(iter(seconds.values()))["best"]
                 cells += f"{best * 1e3:>9.2f} ms{ratio:>8.2f}"
-            lines.append(f"  {variant:34}{cells}{peak / 2**20:>9.1f} MB")
+            lines.append(f"  {variant:{width}}{cells}{peak / 2**20:>9.1f} MB")
     return "\n".join(lines)
 
 
