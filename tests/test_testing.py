@@ -71,6 +71,20 @@ def right_value_wrong_gradient(elements, mask):
     return value * elements.shape[1] - (value * (elements.shape[1] - 1)).detach()
 
 
+def one_block_of_real_slots(elements, mask):
+    """Right for padding in front and behind, wrong for padding in between."""
+    first = mask.int().argmax(dim=1, keepdim=True) if mask.shape[1] else mask.sum(1, keepdim=True)
+    slots = torch.arange(mask.shape[1])
+    block = (slots >= first) & (slots < first + mask.sum(dim=1, keepdim=True)) & mask
+    return total(elements, block)
+
+
+def disturbed_by_large_neighbours(elements, mask):
+    """Right alone and in its own batch, wrong beside sets with large numbers."""
+    filled = elements.masked_fill(~mask.unsqueeze(-1), 0)
+    return total(elements, mask) + (filled.abs().amax() > 50 if filled.numel() else 0)
+
+
 def centred_on_the_batch(elements, mask):
     sums = total(elements, mask)
     return sums - sums.mean(dim=0)
@@ -102,12 +116,14 @@ def amax_without_guard(elements, mask):
         (assert_ignores_padding, sum_with_padding),
         (assert_ignores_padding, mean_over_slots),
         (assert_ignores_padding, last_real_slot_is_n),
+        (assert_ignores_padding, one_block_of_real_slots),
         (assert_ignores_padding, clamped_to_zero),
         (assert_ignores_padding, right_value_wrong_gradient),
         (assert_no_gradient_to_padding, sum_with_padding),
         (assert_no_gradient_to_padding, leaks_only_in_the_gradient),
         (assert_sets_independent, centred_on_the_batch),
         (assert_sets_independent, divided_by_the_batch_size),
+        (assert_sets_independent, disturbed_by_large_neighbours),
     ],
 )
 def test_law_catches_culprit(law, culprit, generator):
