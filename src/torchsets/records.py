@@ -76,11 +76,12 @@ class Recorder:
         config: Mapping[str, Any],
         tables: Sequence[str] = (),
         device: str = "cpu",
+        code: str | None = None,
     ) -> "Recorder":
         """Make a new run folder; it must not exist yet, or be empty.
 
         ``tables`` are the keys of the thesis' tables that the run should fill: a report shows
-        them even if the run never gets there.
+        them even if the run never gets there. ``code`` is a digest of the experiment's sources.
         """
         folder = Path(folder)
         try:
@@ -98,17 +99,19 @@ class Recorder:
             "tables": list(tables),
             "config": dict(config),
         }
-        write_json(folder / "environment.json", describe_environment(device))
+        write_json(folder / "environment.json", describe_environment(device, code))
         write_json(folder / "result.json", result)
         write_json(folder / "config.json", described)  # last: a folder with a config is a run
         return recorder
 
     @classmethod
-    def resume(cls, folder: str | Path, *, device: str = "cpu") -> "Recorder":
+    def resume(
+        cls, folder: str | Path, *, device: str = "cpu", code: str | None = None
+    ) -> "Recorder":
         """Go on writing into the folder of a run that was stopped."""
         run = read_run(folder)
         again = 1 + len(run.environments)
-        write_json(run.folder / f"environment-{again}.json", describe_environment(device))
+        write_json(run.folder / f"environment-{again}.json", describe_environment(device, code))
         return cls(run.folder, run.experiment, run.config, {**run.result, "complete": False})
 
     def add_metrics(self, task: str, step: int, values: Mapping[str, float]) -> None:
@@ -200,12 +203,13 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     return sorted(found)
 
 
-def describe_environment(device: str) -> dict[str, Any]:
+def describe_environment(device: str, code: str | None = None) -> dict[str, Any]:
     """Say with what, on what and how a run was started."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
         "command": shlex.join(["torchsets", *sys.argv[1:]]),
         **_git_state(),
+        "code": code,
         "versions": {"python": platform.python_version(), **_package_versions()},
         "hardware": {
             "device": device,
