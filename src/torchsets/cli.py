@@ -27,6 +27,7 @@ from torchsets.experiments import (
     read_fields,
 )
 from torchsets.experiments.fields import config_from_record, config_from_words
+from torchsets.experiments.sources import code_digest
 from torchsets.records import Recorder, Run, find_runs, read_run
 
 _RUN_HELP = """\
@@ -178,6 +179,7 @@ def _start(name: str, config: Any, scale: str, folder: Path) -> None:
         config=dataclasses.asdict(config),
         tables=EXPERIMENTS[name].tables,
         device=_device(config),
+        code=code_digest(name),
     )
     print(f"{name} at scale {scale}, run folder {folder}", flush=True)
     _run_recorded(config, recorder)
@@ -188,7 +190,7 @@ def _resume(name: str, folder: str) -> Path:
     if found.experiment != name:
         raise ValueError(f"folder must be a run of {name}, got one of {found.experiment}")
     config = config_from_record(name, found.config)
-    recorder = Recorder.resume(folder, device=_device(config))
+    recorder = Recorder.resume(folder, device=_device(config), code=code_digest(name))
     print(f"{name} at scale {found.scale}, going on in {folder}", flush=True)
     _run_recorded(config, recorder)
     return found.folder
