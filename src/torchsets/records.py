@@ -65,6 +65,7 @@ class Recorder:
         self.experiment = experiment
         self.config = config
         self._result = result
+        self._writes = True
 
     @classmethod
     def start(
@@ -114,14 +115,28 @@ class Recorder:
         write_json(run.folder / f"environment-{again}.json", describe_environment(device, code))
         return cls(run.folder, run.experiment, run.config, {**run.result, "complete": False})
 
+    @classmethod
+    def silent(
+        cls, folder: str | Path, *, experiment: str, config: Mapping[str, Any]
+    ) -> "Recorder":
+        """Return one that takes everything and writes nothing: of several processes one writes."""
+        result = {"complete": False, "tasks": {}, "tables": {}, "results": []}
+        recorder = cls(Path(folder), experiment, dict(config), result)
+        recorder._writes = False
+        return recorder
+
     def add_metrics(self, task: str, step: int, values: Mapping[str, float]) -> None:
         """Append one line of the learning curve of a task."""
+        if not self._writes:
+            return
         line = json.dumps({"task": task, "step": step, **_finite(dict(values))})
         with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
             file.write(line + "\n")
 
     def rewind(self, task: str, step: int) -> None:
         """Forget what a task recorded after ``step``: it goes on from there."""
+        if not self._writes:
+            return
         path = self.folder / "metrics.jsonl"
         lines = _read_lines(path)
         kept = [line for line in lines if line["task"] != task or line["step"] <= step]
@@ -129,16 +144,26 @@ class Recorder:
         if path.exists() and path.read_text(encoding="utf-8") != text:
             write_atomically(path, text)
 
-    def add_task(self, task: str, *, steps: int, seconds: float, parameters: int) -> None:
-        """Record that a task has been trained, and how long it took."""
+    def add_task(
+        self,
+        task: str,
+        *,
+        steps: int,
+        seconds: float,
+        parameters: int,
+        data_seconds: float | None = None,
+    ) -> None:
+        """Record that a task has been trained, how long it took, and how much of that its data."""
         about = {"steps": steps, "seconds": round(seconds, 3), "parameters": parameters}
+        if data_seconds is not None:
+            about["data_seconds"] = round(data_seconds, 3)
         self._result["tasks"][task] = about
-        write_json(self.folder / "result.json", self._result)
+        self._write_result()
 
     def add_table(self, key: str, *, caption: str, unit: str, better: str | None = None) -> None:
         """Describe a table of results that the thesis does not have."""
         self._result["tables"][key] = {"caption": caption, "unit": unit, "better": better}
-        write_json(self.folder / "result.json", self._result)
+        self._write_result()
 
     def add_result(
         self, table: str, *, model: str, column: str, value: float, seed: int | None = None
@@ -155,7 +180,7 @@ class Recorder:
             if any(result[key] != wanted for key, wanted in cell.items())
         ]
         self._result["results"] = [*results, {**cell, "value": value}]
-        write_json(self.folder / "result.json", self._result)
+        self._write_result()
 
     def add_figure(
         self, name: str, *, kind: str, title: str, caption: str, alt: str, data: Mapping[str, Any]
@@ -163,6 +188,8 @@ class Recorder:
         """Record a figure as data; ``torchsets.reports`` draws it (see its kinds)."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"name must be letters, digits and -_.=+, got {name!r}")
+        if not self._writes:
+            return
         texts = {"kind": kind, "title": title, "caption": caption, "alt": alt}
         (self.folder / "figures").mkdir(exist_ok=True)
         path = self.folder / "figures" / f"{name}.json"
@@ -171,7 +198,11 @@ class Recorder:
     def finish(self) -> None:
         """Mark the run as complete."""
         self._result["complete"] = True
-        write_json(self.folder / "result.json", self._result)
+        self._write_result()
+
+    def _write_result(self) -> None:
+        if self._writes:
+            write_json(self.folder / "result.json", self._result)
 
 
 def read_run(folder: str | Path) -> Run:
