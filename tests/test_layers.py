@@ -9,13 +9,14 @@ import torchsets
 
 ROOT = Path(torchsets.__file__).parent
 LINES = [
-    ["_checks", "_extras"],
+    ["_checks", "_extras", "_folders"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "attention"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data", "records"],
     ["training"],
     ["experiments", "benchmarks", "reports"],
+    ["reproduction"],
     ["cli"],
     ["__main__"],
 ]

@@ -20,12 +20,16 @@ class Experiment(NamedTuple):
         summary: One line.
         tables: Keys of the thesis' tables that it redraws.
         durations: How long each scale takes.
+        data: Files that it needs, below the data folder (``TORCHSETS_DATA``).
+        source: Where to get them.
     """
 
     name: str
     summary: str
     tables: tuple[str, ...]
     durations: dict[str, str]
+    data: tuple[str, ...] = ()
+    source: str = ""
 
 
 class Field(NamedTuple):

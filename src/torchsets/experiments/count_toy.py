@@ -6,7 +6,7 @@ the module is to overlaps and to noise, and what its functions learn (thesis, li
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 import torch
@@ -142,6 +142,14 @@ def run(config: Config, recorder: Recorder) -> None:
     draw_accuracies(recorder, panels)
     if counters:
         _draw_counters(recorder, sweeps, counters, boxes=config.boxes)
+
+
+def pieces(table: str, config: Config) -> list[Config]:
+    """One sweep each; the few settings where two sweeps cross are trained in both."""
+    del table
+    over_noises = [replace(config, noises=(), sides=(side,)) for side in config.sides]
+    over_sides = [replace(config, noises=(noise,), sides=()) for noise in config.noises]
+    return over_noises + over_sides
 
 
 def sweeps_of(config: Config) -> list[Sweep]:

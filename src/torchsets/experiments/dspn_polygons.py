@@ -7,7 +7,7 @@ itself, squeezed through a permutation-invariant vector: nothing passes by that 
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -200,6 +200,16 @@ def run(config: Config, recorder: Recorder) -> None:
                     )
         draw_errors(recorder, task, TASKS[task], outcomes)
         draw_steps(recorder, task, TASKS[task], outcomes)
+
+
+def pieces(table: str, config: Config) -> list[Config]:
+    """One size of one task with all its models each."""
+    del table
+    return [
+        replace(config, sizes=(size,), tasks=(task,))
+        for size in sorted(config.sizes, reverse=True)
+        for task in config.tasks
+    ]
 
 
 def corner_errors(predicted: Tensor, polygons: Tensor) -> Tensor:

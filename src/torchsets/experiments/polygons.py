@@ -7,7 +7,7 @@ puts the corners back into the order they came in, and nothing has to jump.
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -109,6 +109,15 @@ def run(config: Config, recorder: Recorder) -> None:
     if trained:
         _draw_reconstructions(recorder, trained)
         _draw_responsibility(recorder, trained)
+
+
+def pieces(table: str, config: Config) -> list[Config]:
+    """One size with all its models each, so that figures still compare them; no controls."""
+    del table  # one run fills all three
+    return [
+        replace(config, sizes=(size,), zeroed_sizes=(), enlarged_sizes=())
+        for size in sorted(config.sizes, reverse=True)
+    ]
 
 
 class MLPAutoEncoder(nn.Module):

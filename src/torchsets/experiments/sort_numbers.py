@@ -6,7 +6,7 @@ other intervals, and on larger sets, in double precision. What must carry over i
 
 from collections.abc import Iterator
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, cast
 
 import torch
@@ -154,6 +154,24 @@ def run(config: Config, recorder: Recorder) -> None:
         index = config.sizes.index(config.true_gradient_size)
         rival = _train(config, recorder, "true-gradient", config.sizes[index], index, config.seed)
     draw_figures(recorder, optimisers, rival, config)
+
+
+def pieces(table: str, config: Config) -> list[Config]:
+    """One size with all its models and seeds each."""
+    del table
+    columns = (config.sizes, config.training_sets, config.batch_sizes, config.seeds)
+    return [
+        replace(
+            config,
+            sizes=(size,),
+            training_sets=(training_sets,),
+            batch_sizes=(batch_size,),
+            seeds=(seeds,),
+        )
+        for size, training_sets, batch_size, seeds in sorted(
+            zip(*columns, strict=True), reverse=True
+        )
+    ]
 
 
 def build_model(config: Config, name: str, size: int) -> nn.Module:
