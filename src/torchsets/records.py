@@ -3,26 +3,49 @@
 A run folder holds ``config.json``, ``environment.json`` (one more for each resume),
 ``metrics.jsonl``, ``result.json``, ``figures/NAME.json`` and ``checkpoint/``. Whole files are
 replaced in one step, so a reader or a crash sees the old file or the new one, never half of one.
+One process writes at a time; while it does, ``.lock`` names it.
 """
 
 import json
-import math
 import os
-import platform
 import re
-import shlex
-import subprocess
-import sys
+import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-SCHEMA_VERSION = 1
-_PACKAGES = ("torchsets", "torch", "numpy", "scipy", "safetensors", "lapx", "scikit-learn")
+from torchsets._environment import describe_environment
+from torchsets._files import (
+    append_line,
+    damage,
+    drop_unfinished_line,
+    explained,
+    finite,
+    read_json,
+    read_lines,
+    sync,
+    write_atomically,
+    write_json,
+)
+from torchsets._locks import LOCK_FILE, FolderLock
+
+__all__ = [
+    "Recorder",
+    "Run",
+    "describe_environment",
+    "find_runs",
+    "read_config",
+    "read_json",
+    "read_run",
+    "write_atomically",
+    "write_json",
+]
+
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.=+-]*")
+_BEGINNING = re.compile(  # what a start leaves that was killed before its end
+    r"\.lock|(environment|result)\.json|(environment|result|config)\.json\.\d+\.writing"
+)
 
 
 @dataclass(frozen=True)
@@ -48,6 +71,9 @@ class Run:
 class Recorder:
     """Writes one run folder. Make one with :meth:`start` or :meth:`resume`.
 
+    It is the only writer until it is finished or its process ends: another process gets an error
+    that names this one. In the same process a newer recorder takes the folder over.
+
     Example:
         >>> import tempfile
         >>> folder = Path(tempfile.mkdtemp()) / "run"
@@ -60,12 +86,19 @@ class Recorder:
         (99.0, True)
     """
 
-    def __init__(self, folder: Path, experiment: str, config: dict[str, Any], result: Any) -> None:
+    def __init__(
+        self,
+        folder: Path,
+        experiment: str,
+        config: Mapping[str, Any],
+        result: dict[str, Any],
+        lock: FolderLock | None,
+    ) -> None:
         self.folder = folder
         self.experiment = experiment
-        self.config = config
+        self.config: dict[str, Any] = json.loads(json.dumps(finite(config)))  # as it is read back
         self._result = result
-        self._writes = True
+        self._lock = lock  # None: writes nothing
 
     @classmethod
     def start(
@@ -85,20 +118,14 @@ class Recorder:
         them even if the run never gets there. ``code`` is a digest of the experiment's sources.
         """
         folder = Path(folder)
-        try:
-            folder.mkdir(parents=True, exist_ok=True)
-            occupied = any(folder.iterdir())
-        except OSError as error:
-            raise OSError(f"folder must be a place that can be written to, got {error}") from error
-        if occupied:
-            raise ValueError(f"folder must be new or empty, got {folder}; go on with --resume")
-        result = {"complete": False, "tasks": {}, "tables": {}, "results": []}
-        recorder = cls(folder, experiment, dict(config), result)
+        lock = _lock_new(folder)
+        result = _empty_result()
+        recorder = cls(folder, experiment, config, result, lock)
         described = {
             "experiment": experiment,
             "scale": scale,
             "tables": list(tables),
-            "config": dict(config),
+            "config": recorder.config,
         }
         write_json(folder / "environment.json", describe_environment(device, code))
         write_json(folder / "result.json", result)
@@ -109,40 +136,52 @@ class Recorder:
     def resume(
         cls, folder: str | Path, *, device: str = "cpu", code: str | None = None
     ) -> "Recorder":
-        """Go on writing into the folder of a run that was stopped."""
+        """Go on writing into the folder of a run that was stopped.
+
+        What a crash has left unfinished is removed. A broken ``result.json`` or figure is put
+        aside with a warning: the run makes it again.
+        """
+        folder = Path(folder)
+        read_config(folder)  # so that nothing is written into what is no run
+        with explained(folder):
+            lock = FolderLock(folder)
+            _repair(folder)
         run = read_run(folder)
         again = 1 + len(run.environments)
-        write_json(run.folder / f"environment-{again}.json", describe_environment(device, code))
-        return cls(run.folder, run.experiment, run.config, {**run.result, "complete": False})
+        write_json(folder / f"environment-{again}.json", describe_environment(device, code))
+        return cls(folder, run.experiment, run.config, {**run.result, "complete": False}, lock)
 
     @classmethod
     def silent(
         cls, folder: str | Path, *, experiment: str, config: Mapping[str, Any]
     ) -> "Recorder":
         """Return one that takes everything and writes nothing: of several processes one writes."""
-        result = {"complete": False, "tasks": {}, "tables": {}, "results": []}
-        recorder = cls(Path(folder), experiment, dict(config), result)
-        recorder._writes = False
-        return recorder
+        return cls(Path(folder), experiment, config, _empty_result(), lock=None)
 
     def add_metrics(self, task: str, step: int, values: Mapping[str, float]) -> None:
         """Append one line of the learning curve of a task."""
-        if not self._writes:
+        if not self._may_write():
             return
-        line = json.dumps({"task": task, "step": step, **_finite(dict(values))})
-        with (self.folder / "metrics.jsonl").open("a", encoding="utf-8") as file:
-            file.write(line + "\n")
+        line = json.dumps({"task": task, "step": step, **finite(dict(values))})
+        append_line(self.folder / "metrics.jsonl", line)
 
     def rewind(self, task: str, step: int) -> None:
         """Forget what a task recorded after ``step``: it goes on from there."""
-        if not self._writes:
+        if not self._may_write():
             return
         path = self.folder / "metrics.jsonl"
-        lines = _read_lines(path)
+        lines = read_lines(path)
         kept = [line for line in lines if line["task"] != task or line["step"] <= step]
         text = "".join(json.dumps(line) + "\n" for line in kept)
         if path.exists() and path.read_text(encoding="utf-8") != text:
             write_atomically(path, text)
+
+    def sync(self) -> None:
+        """Bring the learning curves to the disk: a checkpoint must not outlive their lines."""
+        path = self.folder / "metrics.jsonl"
+        if self._may_write() and path.exists():
+            with explained(path):
+                sync(path)
 
     def add_task(
         self,
@@ -188,41 +227,64 @@ class Recorder:
         """Record a figure as data; ``torchsets.reports`` draws it (see its kinds)."""
         if not _NAME.fullmatch(name):
             raise ValueError(f"name must be letters, digits and -_.=+, got {name!r}")
-        if not self._writes:
+        if not self._may_write():
             return
         texts = {"kind": kind, "title": title, "caption": caption, "alt": alt}
-        (self.folder / "figures").mkdir(exist_ok=True)
         path = self.folder / "figures" / f"{name}.json"
+        with explained(path):
+            path.parent.mkdir(exist_ok=True)
         write_json(path, {**texts, "data": data}, indent=None)
 
     def finish(self) -> None:
-        """Mark the run as complete."""
+        """Mark the run as complete and let go of its folder."""
         self._result["complete"] = True
         self._write_result()
+        if self._lock is not None:
+            self._lock.release()
 
     def _write_result(self) -> None:
-        if self._writes:
+        if self._may_write():
             write_json(self.folder / "result.json", self._result)
+
+    def _may_write(self) -> bool:
+        if self._lock is not None and not self._lock.held:
+            raise ValueError(
+                f"recorder must hold its folder, got one that has let go of {self.folder}: it is "
+                "finished, or a newer one took over, or it was made in another process"
+            )
+        return self._lock is not None
 
 
 def read_run(folder: str | Path) -> Run:
     """Read a run folder; raise ``ValueError`` if it is none, or of a newer schema."""
     folder = Path(folder)
-    if not (folder / "config.json").is_file():
-        raise ValueError(f"folder must be a run folder with a config.json, got {folder}")
-    described = read_json(folder / "config.json")
-    later = sorted(folder.glob("environment-*.json"), key=lambda path: int(path.stem[12:]))
+    described = read_config(folder)
     return Run(
         folder=folder,
         experiment=described["experiment"],
         scale=described["scale"],
         config=described["config"],
         tables=described["tables"],
-        environments=[read_json(path) for path in (folder / "environment.json", *later)],
-        metrics=_read_lines(folder / "metrics.jsonl"),
+        environments=[read_json(path) for path in _environment_files(folder)],
+        metrics=read_lines(folder / "metrics.jsonl"),
         result=read_json(folder / "result.json"),
         figures={path.stem: read_json(path) for path in sorted(folder.glob("figures/*.json"))},
     )
+
+
+def read_config(folder: str | Path) -> dict[str, Any]:
+    """Read the ``config.json`` of a run folder: experiment, scale, tables and config."""
+    folder = Path(folder)
+    path = folder / "config.json"
+    if not path.is_file():
+        begun = folder.is_dir() and any(folder.iterdir()) and _is_free(folder)
+        remedy = "; it was stopped before it began: start it again" if begun else ""
+        raise ValueError(f"folder must be a run folder with a config.json, got {folder}{remedy}")
+    described = read_json(path)
+    missing = {"experiment", "scale", "tables", "config"} - set(described)
+    if missing:
+        raise ValueError(f"{path} must have all its entries, got none for {min(missing)}")
+    return described
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
@@ -234,108 +296,49 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     return sorted(found)
 
 
-def describe_environment(device: str, code: str | None = None) -> dict[str, Any]:
-    """Say with what, on what and how a run was started."""
-    return {
-        "started": datetime.now(UTC).isoformat(timespec="seconds"),
-        "command": shlex.join(["torchsets", *sys.argv[1:]]),
-        **_git_state(),
-        "code": code,
-        "versions": {"python": platform.python_version(), **_package_versions()},
-        "hardware": {
-            "device": device,
-            "machine": platform.machine(),
-            "system": platform.system(),
-            "processor": _processor(),
-            "cores": os.cpu_count(),
-            "threads": os.environ.get("OMP_NUM_THREADS"),
-        },
-        "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
-    }
+def _lock_new(folder: Path) -> FolderLock:
+    """Make the folder, and lock it if there is nothing in it."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = None
+        if (folder / LOCK_FILE).exists() or _is_free(folder):
+            lock = FolderLock(folder)  # first, so that the error names who is writing here
+        if lock is None or not _is_free(folder):
+            raise ValueError(f"folder must be new or empty, got {folder}; go on with --resume")
+    return lock
 
 
-def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
-    """Replace a JSON file in one step, with the schema version in front."""
-    text = json.dumps({"schema_version": SCHEMA_VERSION, **_finite(content)}, indent=indent)
-    write_atomically(path, text + "\n")
+def _is_free(folder: Path) -> bool:
+    """Whether there is nothing in a folder, or only what a start that was killed has left."""
+    return all(
+        _BEGINNING.fullmatch(path.name) and (path.suffix != ".json" or damage(path) is None)
+        for path in folder.iterdir()
+    )
 
 
-def read_json(path: Path) -> dict[str, Any]:
-    """Read a JSON file of a run folder; raise ``ValueError`` if it is broken or too new."""
-    try:
-        content = json.loads(path.read_text(encoding="utf-8"))
-        schema = content.pop("schema_version")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
-        raise ValueError(f"{path} must be a JSON file of a run folder, got {error!r}") from error
-    if schema > SCHEMA_VERSION:
-        raise ValueError(
-            f"{path} must have schema version {SCHEMA_VERSION} or less, got {schema}: "
-            "it was written by a newer torchsets"
-        )
-    return dict(content)
+def _repair(folder: Path) -> None:
+    """Remove what a crash left half written, and put broken files aside that are made again."""
+    drop_unfinished_line(folder / "metrics.jsonl")
+    for leftover in (*folder.glob("*.writing"), *folder.glob("figures/*.writing")):
+        leftover.unlink()
+    for path in (folder / "result.json", *sorted(folder.glob("figures/*.json"))):
+        broken = damage(path)
+        if broken is not None:
+            warnings.warn(f"{path} is broken ({broken}); it is made again", stacklevel=3)
+            if path.exists():
+                os.replace(path, path.with_name(path.name + ".broken"))
+    if not (folder / "result.json").exists():
+        write_json(folder / "result.json", _empty_result())
 
 
-def write_atomically(path: Path, text: str) -> None:
-    """Write a neighbouring file, bring it to the disk, and put it in the place of ``path``."""
-    temporary = path.with_name(path.name + ".writing")
-    with temporary.open("w", encoding="utf-8") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    os.replace(temporary, path)
+def _empty_result() -> dict[str, Any]:
+    return {"complete": False, "tasks": {}, "tables": {}, "results": []}
 
 
-def _finite(content: Any) -> Any:
-    """JSON knows no nan and no infinity: they become null, and a report shows them as missing."""
-    if isinstance(content, float):
-        return content if math.isfinite(content) else None
-    if isinstance(content, Mapping):
-        return {str(key): _finite(value) for key, value in content.items()}
-    if isinstance(content, (list, tuple)):
-        return [_finite(value) for value in content]
-    return content
-
-
-def _read_lines(path: Path) -> list[dict[str, Any]]:
-    if not path.exists():
-        return []
-    # A line without its end was cut off by a crash.
-    lines = path.read_text(encoding="utf-8").splitlines(keepends=True)
-    return [json.loads(line) for line in lines if line.endswith("\n")]
-
-
-def _package_versions() -> dict[str, str | None]:
-    versions: dict[str, str | None] = {}
-    for package in _PACKAGES:
-        try:
-            versions[package] = version(package)
-        except PackageNotFoundError:
-            versions[package] = None
-    return versions
-
-
-def _git_state() -> dict[str, Any]:
-    """The commit of the checkout that the package is imported from, if it is from one."""
-    source = Path(__file__).resolve().parent
-    try:
-        root = _git(source, "rev-parse", "--show-toplevel")
-        if Path(root) / "src" / "torchsets" != source:
-            return {"commit": None, "uncommitted_changes": None}
-        changes = _git(source, "status", "--porcelain", "--", str(source))
-        return {"commit": _git(source, "rev-parse", "HEAD"), "uncommitted_changes": bool(changes)}
-    except (OSError, subprocess.CalledProcessError):
-        return {"commit": None, "uncommitted_changes": None}
-
-
-def _git(folder: Path, *arguments: str) -> str:
-    command = ["git", "-C", str(folder), *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
-
-
-def _processor() -> str | None:
-    try:
-        text = Path("/proc/cpuinfo").read_text(encoding="utf-8")
-    except OSError:
-        return platform.processor() or None
-    match = re.search(r"model name\s*:\s*(.+)", text)
-    return match.group(1) if match else platform.processor() or None
+def _environment_files(folder: Path) -> list[Path]:
+    found = [
+        (int(match[1]), path)
+        for path in folder.glob("environment-*.json")
+        if (match := re.fullmatch(r"environment-(\d+)\.json", path.name))
+    ]
+    return [folder / "environment.json", *(path for _, path in sorted(found))]
