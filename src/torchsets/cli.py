@@ -1,4 +1,4 @@
-"""The command line: list, run, report, bench and demo.
+"""The command line: list, run, reproduce, report, bench and demo.
 
 Each subcommand imports what it needs, so ``--help`` is instant. Errors are one line on stderr and
 the exit code 2; Ctrl-C is 130.
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     warnings.showwarning = _show_warning
     parser = _parser()
     options, rest = parser.parse_known_args(arguments)
-    if rest and options.command is not run:
+    if rest and options.command not in (run, reproduce):
         parser.error(f"unknown arguments: {' '.join(rest)}")
     if rest:  # fields may also stand after the options, which argparse does not foresee
         options.fields.extend(rest)
@@ -110,6 +110,47 @@ def run(options: argparse.Namespace) -> None:
     _print_tables([read_run(folder)])
     print(f"\ndone: {folder}")
     print(f"see it: torchsets report {shlex.quote(str(folder))} -o report.html")
+
+
+def reproduce(options: argparse.Namespace) -> None:
+    """Run all pieces of a table that are not recorded yet, and print the table."""
+    from torchsets import reproduction
+    from torchsets.experiments.tables import TABLES
+
+    if options.list or options.table is None:
+        print(reproduction.list_tables())
+        return
+    if options.table not in TABLES:
+        nearest = difflib.get_close_matches(options.table, TABLES, n=1, cutoff=0)[0]
+        raise ValueError(
+            f"table must be one that torchsets reproduce --list shows, got {options.table!r}; "
+            f"the nearest is {nearest!r}"
+        )
+    table = TABLES[options.table]
+    if options.plan:
+        for piece in reproduction.plan_pieces(table, options.fields, options.scale, options.seeds):
+            print(json.dumps(dataclasses.asdict(piece)))
+        return
+    out = Path(options.out or f"runs/reproduce/{table.experiment}-{options.scale}")
+    done = reproduction.reproduce(
+        table,
+        scale=options.scale,
+        out=out,
+        words=options.fields,
+        seeds=options.seeds,
+        jobs=options.jobs,
+    )
+    print(f"\n{done.text}")
+    print("wrote " + ", ".join(map(str, done.files)))
+    for job in done.failed:
+        print(f"\nfailed: {job.piece.name}; the end of {job.log}:", file=sys.stderr)
+        print("\n".join(f"  {line}" for line in job.last_lines()), file=sys.stderr)
+    if done.stopped:
+        print("stopped; the same command goes on", file=sys.stderr)
+        raise SystemExit(130)
+    if done.failed:
+        print("the same command tries the failed pieces again", file=sys.stderr)
+        raise SystemExit(1)
 
 
 def report(options: argparse.Namespace) -> None:
@@ -241,6 +282,12 @@ def _show_warning(message: Warning | str, *rest: Any, **options: Any) -> None:
     print(f"warning: {message}", file=sys.stderr)
 
 
+def _at_least_one(text: str) -> int:
+    if int(text) < 1:
+        raise argparse.ArgumentTypeError(f"must be at least 1, got {text}")
+    return int(text)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="torchsets", description="Deep learning on sets.")
     parser.add_argument("--version", action="version", version=f"torchsets {__version__}")
@@ -259,6 +306,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--resume", metavar="DIR")
     command.add_argument("-h", "--help", action="store_true")
     command.set_defaults(command=run)
+
+    command = commands.add_parser("reproduce", help="redraw a table of the thesis")
+    command.add_argument("table", metavar="TABLE", nargs="?", help="see --list")
+    command.add_argument("fields", metavar="field=value", nargs="*", help="as in torchsets run")
+    command.add_argument("--list", action="store_true", help="show the tables and their times")
+    command.add_argument("--scale", choices=SCALES, default="cpu", help="default: cpu")
+    command.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="default: 0")
+    command.add_argument("--jobs", type=_at_least_one, help="pieces at a time; default: the cores")
+    command.add_argument("--out", metavar="DIR", help="default: runs/reproduce/EXPERIMENT-SCALE")
+    command.add_argument("--plan", action="store_true", help="only print the pieces, as JSON")
+    command.set_defaults(command=reproduce)
 
     command = commands.add_parser("report", help="draw one HTML page from run folders")
     command.add_argument("runs", nargs="+", metavar="RUNS", help="run folders, or folders of them")

@@ -1,0 +1,123 @@
+"""The table from what the pieces have recorded: as text, as JSON and as a page."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+
+from torchsets.experiments.tables import Redrawn
+from torchsets.records import Run, read_run, write_atomically, write_json
+from torchsets.reports import collect_tables, table_as_text, write_report
+from torchsets.reproduction.processes import Job
+
+_CHOICES = {"min": min, "max": max}
+
+
+def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, list[Path]]:
+    """Write ``KEY.txt``, ``KEY.json`` and ``KEY.html`` into ``out``; return the text and the files.
+
+    What is missing yet is shown as missing.
+    """
+    recorded = [job for job in jobs if (job.place.folder / "config.json").exists()]
+    by_seed: dict[int, dict[str, Run]] = {}
+    for job in recorded:
+        runs = by_seed.setdefault(job.piece.config["seed"], {})
+        runs[job.piece.name] = read_run(job.place.folder)
+    merged = [merge_runs(runs, table.merge) for runs in by_seed.values()]
+    tables = [found for found in collect_tables(merged) if table.shows(found.key)]
+    done = sum(job.state == "done" for job in jobs)
+    missing = "" if done == len(jobs) else f"NOT COMPLETE: {done} of {len(jobs)} pieces are done\n"
+    seeds = ", ".join(str(seed) for seed in sorted({job.piece.config["seed"] for job in jobs}))
+    about = f"scale {jobs[0].piece.scale}, seed{'s' if ',' in seeds else ''} {seeds}"
+    text = "\n\n".join(table_as_text(found) for found in tables) or "nothing is recorded yet"
+    text = f"{text}\n\n{missing}{about}\n"
+    stem = table.key.replace("/", "-")
+    paths = [out / f"{stem}.{kind}" for kind in ("txt", "json", "html")]
+    out.mkdir(parents=True, exist_ok=True)
+    write_atomically(paths[0], text)
+    write_json(paths[1], _as_json(table, jobs, tables))
+    if merged:
+        write_report(merged, paths[2])
+    return text, paths if merged else paths[:2]
+
+
+def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
+    """Put the pieces of one seed together, as if they had been one run.
+
+    ``choices`` names columns whose number is the ``min`` or ``max`` over the pieces.
+    """
+    parts = list(runs.values())
+    names = [name for run in parts for name in run.figures]
+    figures = {
+        (f"{piece} {name}" if names.count(name) > 1 else name): (
+            {**figure, "title": f"{figure['title']} ({piece})"} if names.count(name) > 1 else figure
+        )
+        for piece, run in runs.items()
+        for name, figure in run.figures.items()
+    }
+    result = {
+        "complete": all(run.result["complete"] for run in parts),
+        "tasks": {task: about for run in parts for task, about in run.result["tasks"].items()},
+        "tables": {key: about for run in parts for key, about in run.result["tables"].items()},
+        "results": _merge_results(
+            [cell for run in parts for cell in run.result["results"]], choices
+        ),
+    }
+    return replace(
+        parts[0],
+        config=_merge_configs([run.config for run in parts]),
+        metrics=[line for run in parts for line in run.metrics],
+        result=result,
+        figures=figures,
+    )
+
+
+def _merge_results(
+    results: Sequence[dict[str, Any]], choices: Mapping[str, str]
+) -> list[dict[str, Any]]:
+    cells: dict[tuple[Any, ...], list[dict[str, Any]]] = {}
+    for result in results:
+        key = tuple(result[name] for name in ("table", "model", "column", "seed"))
+        cells.setdefault(key, []).append(result)
+    merged = []
+    for found in cells.values():
+        choose = _CHOICES.get(choices.get(found[0]["column"], ""))
+        # Where pieces overlap without a choice they have trained the same: the first stands.
+        value = choose(cell["value"] for cell in found) if choose else found[0]["value"]
+        merged.append({**found[0], "value": value})
+    return merged
+
+
+def _merge_configs(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Keep what all have in common; list the values of what differs."""
+    merged = dict(configs[0])
+    for name in merged:
+        values = [config[name] for config in configs]
+        if any(value != values[0] for value in values):
+            listed = [part for value in values for part in _as_list(value)]
+            merged[name] = sorted(dict.fromkeys(listed), key=lambda part: (str(type(part)), part))
+    return merged
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
+
+
+def _as_json(table: Redrawn, jobs: Sequence[Job], tables: Sequence[Any]) -> dict[str, Any]:
+    pieces = [
+        {
+            "name": job.piece.name,
+            "folder": job.place.folder.name,
+            "state": job.state,
+            "config": job.piece.config,
+        }
+        for job in jobs
+    ]
+    return {
+        "table": table.key,
+        "experiment": table.experiment,
+        "scale": jobs[0].piece.scale,
+        "complete": all(job.state == "done" for job in jobs),
+        "tables": [asdict(found) for found in tables],
+        "pieces": pieces,
+    }
