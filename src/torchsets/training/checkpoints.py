@@ -5,12 +5,15 @@ A checkpoint is a folder ``STEP/`` with ``tensors.safetensors``, ``state.json`` 
 disk, and renamed, so a crash at any moment leaves the earlier one as it was. Two are kept.
 """
 
+import errno
 import hashlib
 import json
 import os
 import random
 import shutil
+import textwrap
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -19,7 +22,11 @@ import torch
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
+from torchsets._files import explained, sync
+
 SCHEMA_VERSION = 1
+_MAY_CHANGE = {"device"}  # a run may go on elsewhere
+_DAMAGE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)  # None: our checksums
 _TENSORS, _STATE, _MANIFEST = "tensors.safetensors", "state.json", "manifest.json"
 
 
@@ -35,37 +42,35 @@ def save_checkpoint(
 ) -> None:
     """Write ``folder/STEP`` in one step, then remove all but the ``keep`` newest checkpoints."""
     writing, target = folder / "writing", folder / f"{step:09d}"
-    if writing.exists():  # left over from a crash
-        shutil.rmtree(writing)
-    writing.mkdir(parents=True)
-    # Written by Python and not by safetensors, so that a full disk is a plain OSError.
-    packed = save({name: _plain(tensor) for name, tensor in tensors.items()})
-    (writing / _TENSORS).write_bytes(packed)
-    (writing / _STATE).write_text(json.dumps(state), encoding="utf-8")
-    checksums = {name: _checksum(writing / name) for name in (_TENSORS, _STATE)}
-    manifest = {"schema_version": SCHEMA_VERSION, "sha256": checksums}
-    (writing / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
-    for path in (*writing.iterdir(), writing):
-        _sync(path)
-    if target.exists():  # a broken one: had it been whole, the run would have gone on from it
-        shutil.rmtree(target)
-    os.replace(writing, target)
-    _sync(folder)
-    for old in _steps(folder)[keep:]:
-        shutil.rmtree(old)
+    with explained(target):
+        try:
+            _write(writing, tensors, state)
+            if target.exists():  # a broken one: from a whole one the run would have gone on
+                shutil.rmtree(target)
+            os.replace(writing, target)
+        except BaseException:
+            shutil.rmtree(writing, ignore_errors=True)  # on a full disk it takes room
+            raise
+        sync(folder)
+        for old in _steps(folder)[keep:]:
+            shutil.rmtree(old)
 
 
 def load_checkpoint(folder: Path) -> Checkpoint | None:
     """Read the newest whole checkpoint below ``folder``; None if none was ever written.
 
     A broken one is passed over with a warning. If all are broken, or one is of a newer schema,
-    a ``ValueError`` says so; nothing is removed.
+    a ``ValueError`` says so, and if one may not be read, an ``OSError``; nothing is removed.
     """
     candidates = _steps(folder)
     for path in candidates:
         try:
             return _read(path)
-        except (OSError, KeyError, TypeError, json.JSONDecodeError) as error:
+        except (OSError, KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            if isinstance(error, OSError) and error.errno not in _DAMAGE:
+                raise OSError(
+                    f"checkpoint {path} must be readable, got {error.strerror}; nothing is lost"
+                ) from error
             warnings.warn(f"checkpoint {path} is broken ({error}), trying an earlier", stacklevel=2)
     if candidates:
         raise ValueError(
@@ -73,6 +78,21 @@ def load_checkpoint(folder: Path) -> Checkpoint | None:
             "remove that folder to train this task from its start"
         )
     return None
+
+
+def check_config(made_with: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> None:
+    """Raise ``ValueError`` if a run would go on with another configuration, naming the fields."""
+    fields = sorted((made_with.keys() | config.keys()) - _MAY_CHANGE)
+    changed = [
+        f"{field}={_shown(config, field)} instead of {_shown(made_with, field)}"
+        for field in fields
+        if _shown(made_with, field) != _shown(config, field)
+    ]
+    if changed:
+        raise ValueError(
+            f"config.json must be as it was when {folder} was made, got {', '.join(changed)}; "
+            "put it back, or start a new run: nothing is lost"
+        )
 
 
 def capture(
@@ -111,7 +131,27 @@ def restore(
     optimiser: torch.optim.Optimizer,
     generator: torch.Generator,
 ) -> None:
-    """Put back what :func:`capture` collected."""
+    """Put back what :func:`capture` collected.
+
+    Raises:
+        ValueError: If it does not fit the model or the optimiser.
+    """
+    try:
+        _restore(checkpoint, model, optimiser, generator)
+    except (RuntimeError, ValueError, KeyError) as error:
+        reason = textwrap.shorten(str(error), 300)
+        raise ValueError(
+            f"checkpoint must fit the model and its optimiser, got {reason}: it was made by other "
+            "code; go on with the commit in environment.json, or start a new run"
+        ) from error
+
+
+def _restore(
+    checkpoint: Checkpoint,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    generator: torch.Generator,
+) -> None:
     tensors, state = checkpoint
     model.load_state_dict(_below(tensors, "model."))
     values: dict[int, dict[str, Any]] = {
@@ -157,9 +197,30 @@ def _plain(tensor: Tensor) -> Tensor:
 
 def _steps(folder: Path) -> list[Path]:
     """The checkpoints below a folder, newest first."""
-    if not folder.is_dir():
+    try:
+        entries = list(folder.iterdir())
+    except FileNotFoundError:
         return []
-    return sorted((path for path in folder.iterdir() if path.name.isdigit()), reverse=True)
+    return sorted((path for path in entries if path.name.isdigit()), reverse=True)
+
+
+def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+    if folder.exists():  # left over from a crash
+        shutil.rmtree(folder)
+    folder.mkdir(parents=True)
+    # Written by Python and not by safetensors, so that a full disk is a plain OSError.
+    packed = save({name: _plain(tensor) for name, tensor in tensors.items()})
+    (folder / _TENSORS).write_bytes(packed)
+    (folder / _STATE).write_text(json.dumps(state), encoding="utf-8")
+    checksums = {name: _checksum(folder / name) for name in (_TENSORS, _STATE)}
+    manifest = {"schema_version": SCHEMA_VERSION, "sha256": checksums}
+    (folder / _MANIFEST).write_text(json.dumps(manifest), encoding="utf-8")
+    for path in (*folder.iterdir(), folder):
+        sync(path)
+
+
+def _shown(config: Mapping[str, Any], field: str) -> str:
+    return json.dumps(config[field]) if field in config else "nothing"
 
 
 def _read(path: Path) -> Checkpoint:
@@ -179,11 +240,3 @@ def _read(path: Path) -> Checkpoint:
 def _checksum(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
-
-
-def _sync(path: Path) -> None:
-    handle = os.open(path, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
