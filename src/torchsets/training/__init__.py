@@ -1,23 +1,23 @@
-"""The one training loop: checkpoints, resume, progress, devices."""
+"""The one training loop: checkpoints, resume, progress, devices, several processes."""
 
 from torchsets.training.checkpoints import load_checkpoint, save_checkpoint
-from torchsets.training.loop import (
-    Minibatches,
-    Settings,
-    linear_decay,
-    pick_device,
-    seed_everything,
-    train,
-)
+from torchsets.training.devices import pick_device
+from torchsets.training.loop import Settings, linear_decay, seed_everything, train
 from torchsets.training.memory import keep_freed_memory
+from torchsets.training.minibatches import Minibatches
+from torchsets.training.processes import is_first, join_processes, on_first, process_count
 
 __all__ = [
     "Minibatches",
     "Settings",
+    "is_first",
+    "join_processes",
     "keep_freed_memory",
     "linear_decay",
     "load_checkpoint",
+    "on_first",
     "pick_device",
+    "process_count",
     "save_checkpoint",
     "seed_everything",
     "train",

@@ -17,10 +17,17 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.records import Recorder
-from torchsets.training.checkpoints import capture, load_checkpoint, restore, save_checkpoint
+from torchsets.training import processes
+from torchsets.training.checkpoints import (
+    capture,
+    check_config,
+    load_checkpoint,
+    restore,
+    save_checkpoint,
+)
+from torchsets.training.processes import JointLoss, Loss, Part, Terms, named_terms
 from torchsets.training.progress import show_progress
 
-Loss = Callable[[Any], Tensor | Mapping[str, Tensor]]
 Draw = Callable[[int, torch.Generator], Any]
 _SECONDS_BETWEEN_CHECKPOINTS = 60
 _TASK = re.compile(r"[A-Za-z0-9][\w =.+-]*(/[A-Za-z0-9][\w =.+-]*)?")
@@ -66,6 +73,9 @@ def train(
     :meth:`Recorder.resume`: finished tasks load, the current one goes on from its last checkpoint,
     and on a CPU all ends bit for bit as if nothing had happened. Ctrl-C saves first.
 
+    Several processes that met in :func:`join_processes` train one model on the joint batch: see
+    ``docs/devices.md`` for what that asks of the batch and of the loss.
+
     Args:
         model: Is on its device already; batches follow it there.
         optimiser: Over the parameters of the model. The schedule scales its learning rates.
@@ -84,26 +94,35 @@ def train(
     state = _Training(model, optimiser, recorder, task, settings)
     device = next(model.parameters()).device
     model.train()
+    compute = _computation(model, loss, settings)
     with (
-        _stop_requests() as stopped,
+        _stop_requests() as requested,
         show_progress(task, start=state.step, steps=settings.steps) as show,
     ):
         while state.step < settings.steps:
-            terms = _named_terms(loss(_to(draw(state.step, state.generator), device)))
-            state.take_step(terms)
+            minimised, terms = compute(state.draw_part(draw, device), state.step)
+            state.take_step(minimised, terms)
             if device.type == "cpu":  # elsewhere reading a value makes the host wait
                 show(state.step, terms["loss"].item())
             if _due(state.step, settings.record_every, settings.steps):
                 show(state.step, state.record())
             if evaluate and _due(state.step, settings.evaluate_every, settings.steps):
                 recorder.add_metrics(task, state.step, _evaluate(model, evaluate))
-            if stopped() or state.time_to_save():
+            stopped = processes.any_process(requested())
+            if processes.is_first() and (stopped or state.time_to_save()):
                 state.save()
-            if stopped():
+            if stopped:
+                processes.wait_for_all()  # for the first one's checkpoint
                 raise KeyboardInterrupt
     model.eval()
-    parameters = sum(parameter.numel() for parameter in model.parameters())
-    recorder.add_task(task, steps=state.step, seconds=state.seconds, parameters=parameters)
+    recorder.add_task(
+        task,
+        steps=state.step,
+        seconds=state.seconds,
+        data_seconds=state.data_seconds,
+        parameters=sum(parameter.numel() for parameter in model.parameters()),
+    )
+    processes.wait_for_all()  # what follows may read the records
 
 
 def linear_decay(share: float, *, start: float = 0.0) -> float:
@@ -116,48 +135,11 @@ def linear_decay(share: float, *, start: float = 0.0) -> float:
     return min(1.0, (1 - share) / (1 - start))
 
 
-def pick_device(name: str = "auto") -> torch.device:
-    """Return the named device; ``auto`` is a GPU if there is one."""
-    if name == "auto":
-        return torch.device("cuda" if torch.cuda.is_available() else "cpu")
-    try:
-        return torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        first = str(error).splitlines()[0]
-        raise ValueError(f"device must be one that torch has here, got {name!r}: {first}") from None
-
-
 def seed_everything(seed: int) -> None:
     """Seed torch's, numpy's and Python's global randomness, such as the initial weights."""
     torch.manual_seed(seed)
     np.random.seed(seed)
     random.seed(seed)
-
-
-class Minibatches:
-    """Indices of shuffled minibatches: a function of the step alone, so resuming is exact.
-
-    Each epoch has its own order and drops the incomplete rest.
-
-    Example:
-        >>> minibatches = Minibatches(5, 2, seed=0)
-        >>> [len(minibatches(step)) for step in range(3)]
-        [2, 2, 2]
-    """
-
-    def __init__(self, count: int, batch_size: int, *, seed: int) -> None:
-        if not 1 <= batch_size <= count:
-            raise ValueError(f"batch_size must be between 1 and {count}, got {batch_size}")
-        self.count, self.batch_size, self.seed = count, batch_size, seed
-        self.per_epoch = count // batch_size
-        self._epoch, self._order = -1, torch.empty(0, dtype=torch.long)
-
-    def __call__(self, step: int) -> Tensor:
-        epoch, position = divmod(step, self.per_epoch)
-        if epoch != self._epoch:
-            random_state = np.random.default_rng([self.seed, epoch])
-            self._epoch, self._order = epoch, torch.from_numpy(random_state.permutation(self.count))
-        return self._order[position * self.batch_size : (position + 1) * self.batch_size]
 
 
 class _Training:
@@ -176,20 +158,29 @@ class _Training:
         self.model, self.optimiser = model, optimiser
         self.recorder, self.task, self.settings = recorder, task, settings
         self.generator = torch.Generator().manual_seed(settings.seed)
-        self.step, self.seconds = 0, 0.0
+        self.step, self.seconds, self.data_seconds = 0, 0.0, 0.0
         self.sums: dict[str, Tensor] = {}
         self.rates = [group["lr"] for group in optimiser.param_groups]
         self.folder = recorder.folder / "checkpoint" / task
-        found = load_checkpoint(self.folder)
+        found = processes.on_first(lambda: load_checkpoint(self.folder))
         if found is not None:
+            check_config(found.state.get("config", recorder.config), recorder.config, self.folder)
             restore(found, model, optimiser, self.generator)
             self.step, self.seconds = found.state["step"], found.state["seconds"]
+            self.data_seconds = found.state.get("data_seconds", 0.0)
             self.sums = {name: found.tensors[f"sum.{name}"] for name in found.state["sums"]}
         recorder.rewind(task, self.step)
         self.resumed_at, self.saved_at = time.perf_counter(), time.perf_counter()
         self.seconds_before = self.seconds
 
-    def take_step(self, terms: dict[str, Tensor]) -> None:
+    def draw_part(self, draw: Draw, device: torch.device) -> Part:
+        began = time.perf_counter()
+        batch, share = processes.take_part(draw(self.step, self.generator))
+        batch = processes.map_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+        self.data_seconds += time.perf_counter() - began
+        return Part(batch, share)
+
+    def take_step(self, minimised: Tensor, terms: Terms) -> None:
         self.sums = {
             name: term.detach() + self.sums[name].to(term.device) if self.sums else term.detach()
             for name, term in terms.items()
@@ -201,7 +192,7 @@ class _Training:
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
                 group["lr"] = rate * factor
         self.optimiser.zero_grad(set_to_none=True)
-        terms["loss"].backward()  # type: ignore[no-untyped-call]
+        minimised.backward()  # type: ignore[no-untyped-call]
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimiser.step()
@@ -238,7 +229,14 @@ class _Training:
         self.seconds = self.seconds_before + time.perf_counter() - self.resumed_at
         captured = capture(self.model, self.optimiser, self.generator)
         sums = {f"sum.{name}": total for name, total in self.sums.items()}
-        state = {"step": self.step, "seconds": self.seconds, "sums": list(self.sums)}
+        state = {
+            "step": self.step,
+            "seconds": self.seconds,
+            "data_seconds": self.data_seconds,
+            "sums": list(self.sums),
+            "config": self.recorder.config,
+        }
+        self.recorder.sync()
         save_checkpoint(
             self.folder,
             self.step,
@@ -249,10 +247,18 @@ class _Training:
         self.saved_at = time.perf_counter()
 
 
-def _named_terms(loss: Tensor | Mapping[str, Tensor]) -> dict[str, Tensor]:
-    if isinstance(loss, Tensor):
-        return {"loss": loss}
-    return {"loss": torch.stack(list(loss.values())).sum(), **loss}
+def _computation(
+    model: nn.Module, loss: Loss, settings: Settings
+) -> Callable[[Part, int], tuple[Tensor, Terms]]:
+    """(part of a batch, step) to what is minimised and the terms of the whole batch."""
+    if processes.process_count() > 1:
+        return JointLoss(model, loss, seed=settings.seed)
+
+    def alone(part: Part, step: int) -> tuple[Tensor, Terms]:
+        terms = named_terms(loss(part.batch))
+        return terms["loss"], terms
+
+    return alone
 
 
 def _due(step: int, every: int | None, steps: int) -> bool:
@@ -267,26 +273,14 @@ def _evaluate(model: nn.Module, evaluate: Callable[[], Mapping[str, float]]) -> 
     return values
 
 
-def _to(batch: Any, device: torch.device) -> Any:
-    """Move the tensors of a batch of nested tuples, lists and dicts."""
-    if isinstance(batch, Tensor):
-        return batch.to(device, non_blocking=True)
-    if isinstance(batch, Mapping):
-        return {key: _to(value, device) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(_to(value, device) for value in batch))
-    if isinstance(batch, (tuple, list)):
-        return type(batch)(_to(value, device) for value in batch)
-    return batch
-
-
 @contextmanager
 def _stop_requests() -> Iterator[Callable[[], bool]]:
     """Turn the first Ctrl-C (or SIGTERM) into a wish that the loop grants between two steps."""
     requests: list[int] = []
+    alone = processes.process_count() == 1  # torchrun repeats signals, and ends who does not
 
     def request(number: int, frame: FrameType | None) -> None:
-        if requests:  # the second one means now
+        if requests and alone:  # the second one means now
             raise KeyboardInterrupt
         requests.append(number)
 

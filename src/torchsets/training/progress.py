@@ -13,6 +13,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 
 from torchsets._extras import import_extra
+from torchsets.training.processes import is_first
 
 _SECONDS_BETWEEN_UPDATES = 0.2
 _SECONDS_BETWEEN_FILES = 1.0
@@ -22,10 +23,10 @@ _SECONDS_BETWEEN_FILES = 1.0
 def show_progress(task: str, *, start: int, steps: int) -> Iterator[Callable[[int, float], None]]:
     """Yield a function to call with (step, loss) as often as one likes."""
     watched = os.environ.get("TORCHSETS_PROGRESS")
-    if watched:
+    if watched and is_first():
         yield _file_writer(Path(watched), task, start=start, steps=steps)
         return
-    if not sys.stderr.isatty():
+    if not (sys.stderr.isatty() and is_first()):
         yield lambda step, loss: None
         return
     rich = import_extra("rich.progress", "app")
