@@ -1,13 +1,27 @@
-"""Sets to learn from: generated and embedded, no download."""
+"""Sets to learn from: generated, embedded, and downloaded once."""
 
-from torchsets.data.digits import digit_point_sets
+from torchsets.data.buckets import SizeBuckets
+from torchsets.data.digits import digit_point_sets, small_digit_sets
+from torchsets.data.files import data_folder
+from torchsets.data.idx import read_idx
+from torchsets.data.mnist import MNIST_FILES, idx_point_sets, mnist_point_sets
+from torchsets.data.point_sets import PointSets, add_noise
 from torchsets.data.polygons import random_polygons, turned_polygons
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 
 __all__ = [
+    "MNIST_FILES",
     "CountingSets",
+    "PointSets",
+    "SizeBuckets",
+    "add_noise",
+    "data_folder",
     "digit_point_sets",
+    "idx_point_sets",
+    "mnist_point_sets",
     "random_polygons",
+    "read_idx",
+    "small_digit_sets",
     "toy_counting_sets",
     "turned_polygons",
 ]

@@ -4,7 +4,10 @@ import torch
 from torch import Tensor
 
 from torchsets._extras import import_extra
+from torchsets.data.point_sets import MEAN_LEVEL, PointSets, images_to_sets
 from torchsets.padded import SetBatch
+
+_TEST_DIGITS = 450
 
 
 def digit_point_sets() -> tuple[SetBatch, Tensor]:
@@ -26,3 +29,24 @@ def digit_point_sets() -> tuple[SetBatch, Tensor]:
     grid = torch.stack([x, y], dim=-1)
     sets = [torch.cat([grid[image > 0], image[image > 0].unsqueeze(1)], dim=1) for image in images]
     return SetBatch.from_list(sets), torch.from_numpy(loaded.target).long()
+
+
+def small_digit_sets(split: str) -> PointSets:
+    """Load the same digits in the form of MNIST's point sets: x and y in [0, 1], no ink.
+
+    A pixel is a point if it is brighter than MNIST's mean level.
+
+    Args:
+        split: "train", the first 1347 digits, or "test", the last 450.
+
+    Example:
+        >>> sets = small_digit_sets("test")
+        >>> len(sets), sets.sizes.max()
+        (450, tensor(35))
+    """
+    if split not in ("train", "test"):
+        raise ValueError(f'split must be "train" or "test", got {split!r}')
+    loaded = import_extra("sklearn.datasets", "app").load_digits()
+    chosen = slice(None, -_TEST_DIGITS) if split == "train" else slice(-_TEST_DIGITS, None)
+    images, labels = loaded.images[chosen] / 16, loaded.target[chosen]
+    return images_to_sets(images, labels, threshold=MEAN_LEVEL)

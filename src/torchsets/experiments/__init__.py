@@ -56,6 +56,18 @@ EXPERIMENTS: dict[str, Experiment] = {
             {"smoke": "5 s", "cpu": "1 min", "full": "4 min"},
         ),
         Experiment(
+            "mnist-classify",
+            "classify MNIST as point sets with FSPool, sum, mean and max pooling",
+            ("fspool/mnist", "fspool/mnist2", "fspool/mnist-100"),
+            {"smoke": "10 s", "cpu": "15 min", "full": "a week"},
+        ),
+        Experiment(
+            "mnist-reconstruct",
+            "denoise MNIST as point sets: FSPool + FSUnpool against MLP and LSTM decoders",
+            ("fspool/mnist1", "fspool/mnist1-masked"),
+            {"smoke": "10 s", "cpu": "1 h", "full": "two weeks"},
+        ),
+        Experiment(
             "count-toy",
             "count true boxes from noisy weights: the counting module against sums, suppression",
             (),

@@ -1,0 +1,398 @@
+"""Classify MNIST as point sets: FSPool against sum, mean and max pooling.
+
+The encoder starts at random, or from a denoising auto-encoder, and then stays frozen or is
+trained on.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
+
+from torchsets.data import PointSets, add_noise
+from torchsets.experiments import mnist_reconstruct
+from torchsets.experiments.mnist_figures import draw_accuracy, draw_weight_functions
+from torchsets.experiments.mnist_models import Classifier, SetEncoder, encoder_weights
+from torchsets.experiments.mnist_sets import (
+    TEST_SEED,
+    load_sets,
+    minibatches,
+    pieces_of,
+    with_mask_feature,
+)
+from torchsets.pooling import FSPool
+from torchsets.records import Recorder, read_run
+from torchsets.training import (
+    Settings,
+    linear_decay,
+    load_checkpoint,
+    pick_device,
+    seed_everything,
+    train,
+)
+
+ROWS = {"fspool": "FSPool", "sum": "Sum", "mean": "Mean", "max": "Max"}
+AUTO_ENCODERS = {"fspool": "fspool", "sum": "sum-mlp", "mean": "mean-mlp", "max": "max-mlp"}
+STARTS = {"frozen": "Frozen", "unfrozen": "Unfrozen", "random": "Random init"}
+_TEST_BATCH = 200
+_RELAXED_TEST_BATCH = 16  # the relaxed sort needs 32 N^2 numbers for each set
+
+
+@dataclass(frozen=True)
+class Config:
+    """The defaults are the thesis' settings (lines 4249-4325).
+
+    Attributes:
+        dataset: mnist, digits (8x8, embedded), or a folder with idx files named as MNIST's.
+        poolings: Any of fspool, sum, mean, max.
+        sigmas: Standard deviations of the noise on the points, in training and test.
+        starts: Any of frozen, unfrozen (encoders of auto-encoders) and random.
+        encoders: Run folder of mnist-reconstruct to take trained encoders from. Empty: they are
+            trained here first.
+        encoder_epochs: Epochs of the auto-encoders that are trained here.
+        mask_feature: Whether each element has a third feature, 1: as the auto-encoders had.
+        epochs: Passes over the training sets. Accuracy is measured after each.
+        training_sets: How many sets to train on. None: all.
+        test_sets: How many sets to measure on. None: all.
+        bucketed: Whether the sets of a batch have similar sizes, which saves time.
+        batch_size: Sets per step.
+        learning_rate: Of Adam.
+        decay: Whether the learning rate falls to 0 in a line.
+        hidden: Width of the layers of the encoder.
+        latent: Size of the vector that it makes.
+        layers: Linear layers before the pooling.
+        classifier_hidden: Width of the classifier's hidden layer.
+        temperature: Of FSPool's sort in training; None sorts exactly, which is far faster.
+        final_temperature: What the temperature falls to, geometrically. None: it stays.
+        seed: Seed of the weights, the batches and the noise.
+        device: auto, cpu or cuda.
+    """
+
+    dataset: str = "mnist"
+    poolings: tuple[str, ...] = ("fspool", "sum", "mean", "max")
+    sigmas: tuple[float, ...] = (0.05, 0.0)
+    starts: tuple[str, ...] = ("frozen", "unfrozen", "random")
+    encoders: str = ""
+    encoder_epochs: int = 10
+    mask_feature: bool = False
+    epochs: int = 100
+    training_sets: int | None = None
+    test_sets: int | None = None
+    bucketed: bool = False
+    batch_size: int = 16
+    learning_rate: float = 1e-3
+    decay: bool = False
+    hidden: int = 32
+    latent: int = 16
+    layers: int = 2
+    classifier_hidden: int = 16
+    temperature: float | None = None
+    final_temperature: float | None = None
+    seed: int = 0
+    device: str = "auto"
+
+    def __post_init__(self) -> None:
+        for field, known in (("poolings", ROWS), ("starts", STARTS)):
+            unknown = set(getattr(self, field)) - set(known)
+            if unknown:
+                raise ValueError(
+                    f"{field} must be among {', '.join(known)}, got {', '.join(unknown)}"
+                )
+        if self.final_temperature is not None and self.temperature is None:
+            raise ValueError("temperature must be given where final_temperature is, got None")
+
+
+SCALES: dict[str, dict[str, Any]] = {
+    "smoke": {
+        "dataset": "digits",
+        "poolings": ("fspool", "sum"),
+        "sigmas": (0.0,),
+        "epochs": 1,
+        "encoder_epochs": 1,
+        "training_sets": 320,
+        "test_sets": 100,
+    },
+    "cpu": {"starts": ("random",), "epochs": 10},
+    "full": {},
+}
+
+
+class Batch(NamedTuple):
+    """Padded sets with their labels."""
+
+    elements: Tensor
+    mask: Tensor
+    labels: Tensor
+    temperature: float | None
+
+
+def run(config: Config, recorder: Recorder) -> None:
+    """Train a classifier for each noise, start and pooling, and measure it after each epoch."""
+    _describe_tables(config, recorder)
+    sets = load_sets(config.dataset, "train", config.training_sets)
+    test = load_sets(config.dataset, "test", config.test_sets)
+    curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
+    pools: dict[str, Tensor] = {}
+    for sigma in config.sigmas:
+        for start in config.starts:
+            for pooling in config.poolings:
+                model, curve = _train(config, recorder, sigma, start, pooling, sets, test)
+                panel = f"sigma={sigma:.2f}, {STARTS[start].lower()}"
+                curves.setdefault(panel, {})[ROWS[pooling]] = curve
+                _record(config, recorder, sigma, start, pooling, curve)
+                if config.temperature is not None and pooling == "fspool":
+                    _compare_sorts(config, recorder, sigma, start, model, test)
+                if isinstance(model.encoder.pool, FSPool):
+                    pools[panel] = model.encoder.pool.weight
+    draw_accuracy(recorder, curves)
+    if pools:
+        draw_weight_functions(recorder, pools)
+
+
+def pieces(table: str, config: Config) -> list[Config]:
+    """Split into independent runs: one pooling and start at one noise each."""
+    sigmas = {"fspool/mnist": (0.05,), "fspool/mnist2": (0.0,)}.get(table, config.sigmas)
+    return [
+        replace(config, poolings=(pooling,), sigmas=(sigma,), starts=(start,))
+        for start in config.starts
+        for pooling in config.poolings
+        for sigma in sigmas
+        if sigma in config.sigmas
+    ]
+
+
+def build_classifier(config: Config, pooling: str, classes: int = 10) -> Classifier:
+    """Return an untrained classifier."""
+    encoder = SetEncoder(
+        2 + config.mask_feature,
+        pooling=pooling,
+        hidden=config.hidden,
+        latent=config.latent,
+        layers=config.layers,
+    )
+    hidden = config.classifier_hidden
+    return Classifier(encoder, latent=config.latent, hidden=hidden, classes=classes)
+
+
+def _train(
+    config: Config,
+    recorder: Recorder,
+    sigma: float,
+    start: str,
+    pooling: str,
+    sets: PointSets,
+    test: PointSets,
+) -> tuple[Classifier, list[tuple[int, float]]]:
+    """Train one classifier; return it with its accuracy after each epoch."""
+    weights = None if start == "random" else _encoder(config, recorder, sigma, pooling)
+    seed_everything(config.seed)
+    model = build_classifier(config, pooling, int(sets.labels.max()) + 1)
+    model.to(pick_device(config.device))
+    if weights is not None:
+        model.encoder.load_state_dict(weights)
+    model.encoder.requires_grad_(start != "frozen")
+    chosen = minibatches(sets, config.batch_size, seed=config.seed, bucketed=config.bucketed)
+    steps = config.epochs * chosen.per_epoch
+    task = f"sigma={sigma:.2f} {start}/{pooling}"
+
+    def draw(step: int, generator: torch.Generator) -> Batch:
+        temperature = temperature_at(config, step / steps)
+        return _batch(config, sets, chosen(step), sigma, temperature, generator)
+
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    train(
+        model,
+        torch.optim.Adam(trained, lr=config.learning_rate, fused=True),
+        lambda batch: cross_entropy(_scores(model, batch), batch.labels),
+        draw,
+        recorder=recorder,
+        task=task,
+        settings=Settings(
+            steps,
+            schedule=linear_decay if config.decay else None,
+            seed=config.seed,
+            evaluate_every=chosen.per_epoch,
+        ),
+        evaluate=partial(_accuracy, config, model, test, sigma),
+    )
+    lines = [
+        line
+        for line in read_run(recorder.folder).metrics
+        if line["task"] == task and "accuracy" in line
+    ]
+    return model, [(line["step"] // chosen.per_epoch, line["accuracy"]) for line in lines]
+
+
+def temperature_at(config: Config, share: float) -> float | None:
+    """The temperature of the sort after that share of the training, in [0, 1).
+
+    Example:
+        >>> temperature_at(Config(temperature=1.0, final_temperature=0.01), 0.5)
+        0.1
+    """
+    if config.temperature is None or config.final_temperature is None:
+        return config.temperature
+    first, last = config.temperature, config.final_temperature
+    return float(first * (last / first) ** share)
+
+
+def _encoder(
+    config: Config, recorder: Recorder, sigma: float, pooling: str
+) -> Mapping[str, Tensor]:
+    """The encoder's weights from an auto-encoder that is read, or trained here."""
+    name = AUTO_ENCODERS[pooling]
+    if config.encoders:
+        folder = Path(config.encoders) / "checkpoint" / mnist_reconstruct.task_name(name, sigma)
+        found = load_checkpoint(folder)
+        if found is None:
+            raise ValueError(f"encoders must hold a trained {name} at sigma {sigma}, got {folder}")
+        prefix = "model."
+        state = {
+            key.removeprefix(prefix): value
+            for key, value in found.tensors.items()
+            if key.startswith(prefix)
+        }
+        return encoder_weights(state)
+    settings = mnist_reconstruct.Config(
+        dataset=config.dataset,
+        mask_feature=config.mask_feature,
+        epochs=config.encoder_epochs,
+        training_sets=config.training_sets,
+        batch_size=config.batch_size,
+        hidden=config.hidden,
+        latent=config.latent,
+        seed=config.seed,
+        device=config.device,
+    )
+    task = f"sigma={sigma:.2f} auto-encoder/{name}"
+    model = mnist_reconstruct.train_auto_encoder(settings, recorder, name, sigma, task=task)
+    return encoder_weights(model.state_dict())
+
+
+def _batch(
+    config: Config,
+    sets: PointSets,
+    chosen: Tensor,
+    sigma: float,
+    temperature: float | None,
+    generator: torch.Generator,
+) -> Batch:
+    padded = add_noise(sets.batch(chosen), sigma, generator=generator)
+    if config.mask_feature:
+        padded = with_mask_feature(padded)
+    return Batch(*padded, sets.labels[chosen], temperature)
+
+
+def _scores(model: nn.Module, batch: Batch) -> Tensor:
+    scores: Tensor = model(batch.elements, batch.mask, temperature=batch.temperature)
+    return scores
+
+
+@torch.no_grad()
+def _accuracy(
+    config: Config,
+    model: nn.Module,
+    test: PointSets,
+    sigma: float,
+    *,
+    temperature: float | None = None,
+) -> Mapping[str, float]:
+    """Measure with the exact sort, unless a temperature is given."""
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(TEST_SEED)
+    size = _TEST_BATCH if temperature is None else _RELAXED_TEST_BATCH
+    right = 0
+    for chosen in pieces_of(test, size):
+        batch = _batch(config, test, chosen, sigma, temperature, generator)
+        on_device = batch._replace(elements=batch.elements.to(device), mask=batch.mask.to(device))
+        right += int((_scores(model, on_device).argmax(dim=1).cpu() == batch.labels).sum())
+    return {"accuracy": 100 * right / len(test)}
+
+
+def _describe_tables(config: Config, recorder: Recorder) -> None:
+    recorder.add_table(
+        "mnist/accuracy",
+        caption="Test accuracy of the classifiers after 1, 10, 100 and the last epoch",
+        unit="%",
+        better="higher",
+    )
+    recorder.add_table(
+        "mnist/seconds",
+        caption="Seconds per epoch of training with its evaluation, on the machine of the run",
+        unit="s",
+        better="lower",
+    )
+    if config.temperature is not None:
+        recorder.add_table(
+            "mnist/exact-sort",
+            caption="Test accuracy of FSPool classifiers that were trained with the relaxed sort: "
+            "measured with it, and with the exact sort",
+            unit="%",
+            better="higher",
+        )
+
+
+def _record(
+    config: Config,
+    recorder: Recorder,
+    sigma: float,
+    start: str,
+    pooling: str,
+    curve: list[tuple[int, float]],
+) -> None:
+    row, column = ROWS[pooling], STARTS[start]
+    for epoch, accuracy in curve:
+        if epoch not in (1, 10, 100, config.epochs):
+            continue
+        epochs = "1 epoch" if epoch == 1 else f"{epoch} epochs"
+        recorder.add_result(
+            "mnist/accuracy",
+            model=row,
+            column=f"sigma={sigma:.2f}, {column}, {epochs}",
+            value=accuracy,
+        )
+        place = _thesis_cell(sigma, column, epoch)
+        if place is not None and config.dataset in ("mnist", "digits"):
+            recorder.add_result(place[0], model=row, column=place[1], value=accuracy)
+    seconds = read_run(recorder.folder).result["tasks"][f"sigma={sigma:.2f} {start}/{pooling}"]
+    recorder.add_result(
+        "mnist/seconds",
+        model=row,
+        column=f"sigma={sigma:.2f}, {column}",
+        value=seconds["seconds"] / config.epochs,
+    )
+
+
+def _thesis_cell(sigma: float, start: str, epoch: int) -> tuple[str, str] | None:
+    """The table and column of the thesis that an accuracy belongs to."""
+    if sigma not in (0.0, 0.05) or epoch not in (1, 10, 100):
+        return None
+    if epoch == 100:
+        return "fspool/mnist-100", f"sigma={sigma:.2f} {start}"
+    table = "fspool/mnist" if sigma == 0.05 else "fspool/mnist2"
+    return table, f"{'1 epoch' if epoch == 1 else '10 epochs'} {start}"
+
+
+def _compare_sorts(
+    config: Config,
+    recorder: Recorder,
+    sigma: float,
+    start: str,
+    model: nn.Module,
+    test: PointSets,
+) -> None:
+    """Does the exact sort at test time lower the accuracy of a relaxed model?"""
+    last = temperature_at(config, 1.0)
+    for column, temperature in (("relaxed at test", last), ("exact at test", None)):
+        value = _accuracy(config, model, test, sigma, temperature=temperature)["accuracy"]
+        recorder.add_result(
+            "mnist/exact-sort",
+            model=f"FSPool, sigma={sigma:.2f}, {STARTS[start].lower()}",
+            column=column,
+            value=value,
+        )
