@@ -28,7 +28,7 @@ from torchsets.experiments import (
 )
 from torchsets.experiments.fields import config_from_record, config_from_words
 from torchsets.experiments.sources import code_digest
-from torchsets.records import Recorder, Run, find_runs, read_run
+from torchsets.records import Recorder, Run, find_runs, read_config, read_run
 
 _RUN_HELP = """\
 torchsets run NAME [field=value ...] [--scale smoke|cpu|full] [--out DIR] [--resume DIR]
@@ -227,30 +227,30 @@ def _start(name: str, config: Any, scale: str, folder: Path) -> None:
 
 
 def _resume(name: str, folder: str) -> Path:
-    found = read_run(folder)
-    if found.experiment != name:
-        raise ValueError(f"folder must be a run of {name}, got one of {found.experiment}")
-    config = config_from_record(name, found.config)
+    found = read_config(folder)
+    if found["experiment"] != name:
+        raise ValueError(f"folder must be a run of {name}, got one of {found['experiment']}")
+    config = config_from_record(name, found["config"])
     recorder = Recorder.resume(folder, device=_device(config), code=code_digest(name))
-    print(f"{name} at scale {found.scale}, going on in {folder}", flush=True)
+    print(f"{name} at scale {found['scale']}, going on in {folder}", flush=True)
     _run_recorded(config, recorder)
-    return found.folder
+    return recorder.folder
 
 
 def _run_recorded(config: Any, recorder: Recorder) -> None:
     from torchsets.training import keep_freed_memory
 
     keep_freed_memory()
+    folder = shlex.quote(str(recorder.folder))
+    remedy = f"go on with: torchsets run {recorder.experiment} --resume {folder}"
     try:
         load_experiment(recorder.experiment).run(config, recorder)
+        recorder.finish()
     except KeyboardInterrupt:
-        folder = shlex.quote(str(recorder.folder))
-        print(
-            f"saved; go on with: torchsets run {recorder.experiment} --resume {folder}",
-            file=sys.stderr,
-        )
+        print(f"saved; {remedy}", file=sys.stderr)
         raise
-    recorder.finish()
+    except OSError as error:  # a full disk, a missing file
+        raise OSError(f"{error}; {remedy}") from error
 
 
 def _device(config: Any) -> str:
