@@ -33,6 +33,7 @@ from torchsets._locks import LOCK_FILE, FolderLock
 __all__ = [
     "Recorder",
     "Run",
+    "can_start_in",
     "describe_environment",
     "find_runs",
     "read_config",
@@ -277,7 +278,7 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     folder = Path(folder)
     path = folder / "config.json"
     if not path.is_file():
-        begun = folder.is_dir() and any(folder.iterdir()) and _is_free(folder)
+        begun = folder.is_dir() and any(folder.iterdir()) and can_start_in(folder)
         remedy = "; it was stopped before it began: start it again" if begun else ""
         raise ValueError(f"folder must be a run folder with a config.json, got {folder}{remedy}")
     described = read_json(path)
@@ -285,6 +286,14 @@ def read_config(folder: str | Path) -> dict[str, Any]:
     if missing:
         raise ValueError(f"{path} must have all its entries, got none for {min(missing)}")
     return described
+
+
+def can_start_in(folder: Path) -> bool:
+    """Whether there is nothing in a folder, or only what a start that was killed has left."""
+    return not folder.exists() or all(
+        _BEGINNING.fullmatch(path.name) and (path.suffix != ".json" or damage(path) is None)
+        for path in folder.iterdir()
+    )
 
 
 def find_runs(paths: Sequence[str | Path]) -> list[Path]:
@@ -301,19 +310,11 @@ def _lock_new(folder: Path) -> FolderLock:
     with explained(folder):
         folder.mkdir(parents=True, exist_ok=True)
         lock = None
-        if (folder / LOCK_FILE).exists() or _is_free(folder):
+        if (folder / LOCK_FILE).exists() or can_start_in(folder):
             lock = FolderLock(folder)  # first, so that the error names who is writing here
-        if lock is None or not _is_free(folder):
+        if lock is None or not can_start_in(folder):
             raise ValueError(f"folder must be new or empty, got {folder}; go on with --resume")
     return lock
-
-
-def _is_free(folder: Path) -> bool:
-    """Whether there is nothing in a folder, or only what a start that was killed has left."""
-    return all(
-        _BEGINNING.fullmatch(path.name) and (path.suffix != ".json" or damage(path) is None)
-        for path in folder.iterdir()
-    )
 
 
 def _repair(folder: Path) -> None:

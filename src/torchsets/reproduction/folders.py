@@ -1,6 +1,5 @@
 """Find what is recorded already: with the same configuration, by the same code."""
 
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
@@ -9,10 +8,8 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from torchsets.experiments.sources import code_digest
-from torchsets.records import read_json
+from torchsets.records import can_start_in, read_json
 from torchsets.reproduction.pieces import Piece
-
-_BEFORE_CONFIG = ("environment.json", "result.json", ".lock")  # a run killed while it began
 
 
 class Place(NamedTuple):
@@ -64,16 +61,7 @@ def _find(piece: Piece, out: Path, known: Sequence[_Known], code: str) -> Place:
 
 def _free_folder(folder: Path) -> Path:
     names = (folder.name if number == 1 else f"{folder.name}-{number}" for number in count(1))
-    return next(place for place in map(folder.with_name, names) if _is_free(place))
-
-
-def _is_free(folder: Path) -> bool:
-    if not folder.exists():
-        return True
-    if all(path.name in _BEFORE_CONFIG for path in folder.iterdir()):
-        shutil.rmtree(folder)
-        return True
-    return False
+    return next(place for place in map(folder.with_name, names) if can_start_in(place))
 
 
 def _read_folders(out: Path) -> Iterator[_Known]:
