@@ -100,7 +100,12 @@ def run(options: argparse.Namespace) -> None:
         return
     if options.resume is not None:
         if options.fields or options.scale or options.out:
-            raise ValueError("a resumed run must keep its fields, scale and folder, got new ones")
+            given = {"--scale": options.scale, "--out": options.out}
+            new = [*options.fields, *(f"{key} {value}" for key, value in given.items() if value)]
+            raise ValueError(
+                f"a resumed run must keep its fields, scale and folder, got {', '.join(new)}; "
+                "without --resume a new run begins"
+            )
         folder = _resume(name, options.resume)
     else:
         scale = options.scale or "cpu"
@@ -121,11 +126,7 @@ def reproduce(options: argparse.Namespace) -> None:
         print(reproduction.list_tables())
         return
     if options.table not in TABLES:
-        nearest = difflib.get_close_matches(options.table, TABLES, n=1, cutoff=0)[0]
-        raise ValueError(
-            f"table must be one that torchsets reproduce --list shows, got {options.table!r}; "
-            f"the nearest is {nearest!r}"
-        )
+        raise ValueError(reproduction.explain_unknown(options.table))
     table = TABLES[options.table]
     if options.plan:
         for piece in reproduction.plan_pieces(table, options.fields, options.scale, options.seeds):
@@ -141,7 +142,8 @@ def reproduce(options: argparse.Namespace) -> None:
         jobs=options.jobs,
     )
     print(f"\n{done.text}")
-    print("wrote " + ", ".join(map(str, done.files)))
+    for path in done.files:
+        print(f"wrote {path}")
     for job in done.failed:
         print(f"\nfailed: {job.piece.name}; the end of {job.log}:", file=sys.stderr)
         print("\n".join(f"  {line}" for line in job.last_lines()), file=sys.stderr)
