@@ -7,7 +7,7 @@ from pathlib import Path
 
 from torchsets.experiments.tables import Redrawn
 from torchsets.reproduction.folders import find_places
-from torchsets.reproduction.listing import describe_missing_data, list_tables
+from torchsets.reproduction.listing import describe_missing_data, explain_unknown, list_tables
 from torchsets.reproduction.outcome import merge_runs, write_outcome
 from torchsets.reproduction.pieces import Piece, plan_elsewhere, plan_pieces
 from torchsets.reproduction.processes import Job, run_jobs
@@ -17,6 +17,7 @@ __all__ = [
     "Job",
     "Piece",
     "Reproduction",
+    "explain_unknown",
     "list_tables",
     "merge_runs",
     "plan_pieces",

@@ -1,5 +1,6 @@
 """What ``torchsets reproduce --list`` says."""
 
+import difflib
 import textwrap
 
 from torchsets.experiments import EXPERIMENTS, SCALES
@@ -48,3 +49,14 @@ def describe_missing_data(table: Redrawn) -> list[str]:
         *(f"missing: {path}" for path in missing),
         f"get {'it' if len(missing) == 1 else 'them'} from {EXPERIMENTS[table.experiment].source}",
     ]
+
+
+def explain_unknown(key: str) -> str:
+    """The message for a table that cannot be redrawn: not yet, or misspelt."""
+    if key in thesis_tables():
+        return f"table must be one that can be redrawn, got {key}, which is not implemented yet"
+    nearest = difflib.get_close_matches(key, [*TABLES, *thesis_tables()], n=1, cutoff=0)[0]
+    return (
+        f"table must be one that torchsets reproduce --list shows, got {key!r}; "
+        f"the nearest is {nearest!r}"
+    )

@@ -9,6 +9,7 @@ from torchsets.experiments.tables import Redrawn
 from torchsets.records import Run, read_run, write_atomically, write_json
 from torchsets.reports import collect_tables, table_as_text, write_report
 from torchsets.reproduction.processes import Job
+from torchsets.reproduction.view import duration
 
 _CHOICES = {"min": min, "max": max}
 
@@ -25,12 +26,8 @@ def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, 
         runs[job.piece.name] = read_run(job.place.folder)
     merged = [merge_runs(runs, table.merge) for runs in by_seed.values()]
     tables = [found for found in collect_tables(merged) if table.shows(found.key)]
-    done = sum(job.state == "done" for job in jobs)
-    missing = "" if done == len(jobs) else f"NOT COMPLETE: {done} of {len(jobs)} pieces are done\n"
-    seeds = ", ".join(str(seed) for seed in sorted({job.piece.config["seed"] for job in jobs}))
-    about = f"scale {jobs[0].piece.scale}, seed{'s' if ',' in seeds else ''} {seeds}"
     text = "\n\n".join(table_as_text(found) for found in tables) or "nothing is recorded yet"
-    text = f"{text}\n\n{missing}{about}\n"
+    text = f"{text}\n\n{_about(jobs, merged)}\n"
     stem = table.key.replace("/", "-")
     paths = [out / f"{stem}.{kind}" for kind in ("txt", "json", "html")]
     out.mkdir(parents=True, exist_ok=True)
@@ -39,6 +36,23 @@ def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, 
     if merged:
         write_report(merged, paths[2])
     return text, paths if merged else paths[:2]
+
+
+def _about(jobs: Sequence[Job], merged: Sequence[Run]) -> str:
+    done = sum(job.state == "done" for job in jobs)
+    seeds = sorted({job.piece.config["seed"] for job in jobs})
+    tasks = [about for run in merged for about in run.result["tasks"].values()]
+    trained = duration(sum(about["seconds"] for about in tasks))
+    listed = ", ".join(map(str, seeds))
+    lines = [
+        f"scale {jobs[0].piece.scale}, {'seeds' if len(seeds) > 1 else 'seed'} {listed}; "
+        f"{len(tasks)} trainings, {trained} in all"
+    ]
+    if done < len(jobs):
+        lines.insert(0, f"NOT COMPLETE: {done} of {len(jobs)} pieces are done")
+    if len(merged) > 1:
+        lines.append("ours: mean and sample standard deviation over the seeds")
+    return "\n".join(lines)
 
 
 def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:

@@ -44,7 +44,7 @@ def plan_pieces(
     names = _names(start, parts, experiment.pieces(table.key, experiment.Config()))
     pieces = []
     for name, part in zip(names, parts, strict=True):
-        for seed in seeds:
+        for seed in dict.fromkeys(seeds):
             config = replace(part, seed=seed)
             changed = _words(start, config)
             if config_from_words(table.experiment, changed, scale) != config:
