@@ -9,12 +9,14 @@ import dataclasses
 import difflib
 import itertools
 import json
+import os
 import shlex
 import sys
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from datetime import datetime
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -61,13 +63,18 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown arguments: {' '.join(rest)}")
     if rest:  # fields may also stand after the options, which argparse does not foresee
         options.fields.extend(rest)
+    rank = os.environ.get("RANK", "0")  # torchrun sets it
+    speaker = "" if rank == "0" else f"process {rank}: "
     try:
+        if options.command is not run and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+            raise ValueError(f"torchrun must start torchsets run, got {options.command.__name__}")
         options.command(options)
     except (ValueError, OSError, ImportError, FloatingPointError) as error:
-        print(f"error: {error}", file=sys.stderr)
+        print(f"{speaker}error: {error}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        if not speaker:
+            print("stopped", file=sys.stderr)
         raise SystemExit(130) from None
 
 
@@ -106,15 +113,20 @@ def run(options: argparse.Namespace) -> None:
                 f"a resumed run must keep its fields, scale and folder, got {', '.join(new)}; "
                 "without --resume a new run begins"
             )
-        folder = _resume(name, options.resume)
+        begin = partial(_resume, name, options.resume)
     else:
         scale = options.scale or "cpu"
         config = config_from_words(name, options.fields, scale)
         folder = Path(options.out) if options.out else _new_folder(f"{name}-{scale}")
-        _start(name, config, scale, folder)
-    _print_tables([read_run(folder)])
-    print(f"\ndone: {folder}")
-    print(f"see it: torchsets report {shlex.quote(str(folder))} -o report.html")
+        begin = partial(_start, name, config, scale, folder)
+    from torchsets.training import is_first, join_processes
+
+    with join_processes():
+        folder = begin()
+        if is_first():
+            _print_tables([read_run(folder)])
+            print(f"\ndone: {folder}")
+            print(f"see it: torchsets report {shlex.quote(str(folder))} -o report.html")
 
 
 def reproduce(options: argparse.Namespace) -> None:
@@ -214,18 +226,21 @@ def _print_tables(runs: Sequence[Run], *, only: Sequence[str] = ()) -> None:
             print("\n" + table_as_text(table))
 
 
-def _start(name: str, config: Any, scale: str, folder: Path) -> None:
-    recorder = Recorder.start(
-        folder,
-        experiment=name,
-        scale=scale,
-        config=dataclasses.asdict(config),
-        tables=EXPERIMENTS[name].tables,
-        device=_device(config),
-        code=code_digest(name),
+def _start(name: str, config: Any, scale: str, folder: Path) -> Path:
+    return _run_recorded(
+        config,
+        name,
+        lambda: Recorder.start(
+            folder,
+            experiment=name,
+            scale=scale,
+            config=dataclasses.asdict(config),
+            tables=EXPERIMENTS[name].tables,
+            device=_device(config),
+            code=code_digest(name),
+        ),
+        f"{name} at scale {scale}, run folder {folder}",
     )
-    print(f"{name} at scale {scale}, run folder {folder}", flush=True)
-    _run_recorded(config, recorder)
 
 
 def _resume(name: str, folder: str) -> Path:
@@ -233,26 +248,46 @@ def _resume(name: str, folder: str) -> Path:
     if found["experiment"] != name:
         raise ValueError(f"folder must be a run of {name}, got one of {found['experiment']}")
     config = config_from_record(name, found["config"])
-    recorder = Recorder.resume(folder, device=_device(config), code=code_digest(name))
-    print(f"{name} at scale {found['scale']}, going on in {folder}", flush=True)
-    _run_recorded(config, recorder)
-    return recorder.folder
+    return _run_recorded(
+        config,
+        name,
+        lambda: Recorder.resume(folder, device=_device(config), code=code_digest(name)),
+        f"{name} at scale {found['scale']}, going on in {folder}",
+    )
 
 
-def _run_recorded(config: Any, recorder: Recorder) -> None:
-    from torchsets.training import keep_freed_memory
+def _run_recorded(config: Any, name: str, open_folder: Callable[[], Recorder], title: str) -> Path:
+    from torchsets.training import is_first, keep_freed_memory
 
+    recorder = _first_writes(open_folder, name, dataclasses.asdict(config))
+    if is_first():
+        print(title, flush=True)
     keep_freed_memory()
-    folder = shlex.quote(str(recorder.folder))
-    remedy = f"go on with: torchsets run {recorder.experiment} --resume {folder}"
+    remedy = f"go on with: torchsets run {name} --resume {shlex.quote(str(recorder.folder))}"
     try:
-        load_experiment(recorder.experiment).run(config, recorder)
+        load_experiment(name).run(config, recorder)
         recorder.finish()
     except KeyboardInterrupt:
-        print(f"saved; {remedy}", file=sys.stderr)
+        if is_first():
+            print(f"saved; {remedy}", file=sys.stderr)
         raise
     except OSError as error:  # a full disk, a missing file
         raise OSError(f"{error}; {remedy}") from error
+    return recorder.folder
+
+
+def _first_writes(open_folder: Callable[[], Recorder], name: str, config: Any) -> Recorder:
+    """Open the run folder; all processes but the first get a recorder that writes nothing."""
+    from torchsets.training import on_first
+
+    opened: list[Recorder] = []
+
+    def open_and_name() -> Path:
+        opened.append(open_folder())
+        return opened[0].folder
+
+    folder = on_first(open_and_name)
+    return opened[0] if opened else Recorder.silent(folder, experiment=name, config=config)
 
 
 def _device(config: Any) -> str:
