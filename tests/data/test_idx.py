@@ -1,0 +1,63 @@
+import gzip
+import struct
+
+import numpy as np
+import pytest
+
+from torchsets.data import read_idx
+
+CODES = {"u1": 8, "i1": 9, "i2": 11, "i4": 12, "f4": 13, "f8": 14}
+
+
+def idx_bytes(array):
+    kind = array.dtype.newbyteorder(">")
+    head = bytes([0, 0, CODES[array.dtype.str[1:]], array.ndim])
+    return head + struct.pack(f">{array.ndim}I", *array.shape) + array.astype(kind).tobytes()
+
+
+@pytest.mark.parametrize("code", CODES)
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_an_array_of_every_type_comes_back(tmp_path, code, suffix):
+    array = np.arange(-12, 12).reshape(2, 3, 4).astype(code)
+    path = tmp_path / f"array{suffix}"
+    path.write_bytes(gzip.compress(idx_bytes(array)) if suffix else idx_bytes(array))
+    read = read_idx(path)
+    np.testing.assert_array_equal(read, array)
+    assert read.dtype == array.dtype
+
+
+def test_the_format_is_the_published_one(tmp_path):
+    path = tmp_path / "labels"
+    path.write_bytes(bytes([0, 0, 8, 1]) + bytes([0, 0, 0, 2]) + bytes([5, 250]))
+    assert read_idx(path).tolist() == [5, 250]
+
+
+@pytest.mark.parametrize(("change", "message"), [(-3, "it is cut off"), (2, "it is too long")])
+def test_a_file_of_the_wrong_length_is_refused(tmp_path, change, message):
+    content = idx_bytes(np.zeros((5, 4), dtype=np.uint8))
+    path = tmp_path / "images"
+    path.write_bytes(content[:change] if change < 0 else content + bytes(change))
+    with pytest.raises(ValueError, match=rf"must have 32 bytes .*\(5, 4\), got .*{message}"):
+        read_idx(path)
+
+
+def test_a_truncated_download_is_refused(tmp_path):
+    path = tmp_path / "images.gz"
+    path.write_bytes(gzip.compress(idx_bytes(np.random.default_rng(0).random((50, 9))))[:-40])
+    with pytest.raises(ValueError, match=r"images.gz must be a whole gzip file"):
+        read_idx(path)
+
+
+@pytest.mark.parametrize("content", [b"", b"\x00\x00", b"<html>not found</html>", b"\0\0\7\1\0\0"])
+def test_another_file_is_refused(tmp_path, content):
+    path = tmp_path / "images"
+    path.write_bytes(content)
+    with pytest.raises(ValueError, match=r"must be an idx file, got one that begins with"):
+        read_idx(path)
+
+
+def test_a_head_without_its_sizes_is_refused(tmp_path):
+    path = tmp_path / "images"
+    path.write_bytes(bytes([0, 0, 8, 3, 0, 0]))
+    with pytest.raises(ValueError, match="must state 3 sizes, got 6 bytes"):
+        read_idx(path)

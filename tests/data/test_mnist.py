@@ -1,0 +1,151 @@
+import gzip
+import hashlib
+import os
+import struct
+import threading
+from functools import partial
+from http.server import HTTPServer, SimpleHTTPRequestHandler
+
+import numpy as np
+import pytest
+import torch
+
+from torchsets.data import MNIST_FILES, data_folder, idx_point_sets, mnist_point_sets
+from torchsets.data.files import find_file
+
+NAMES = {"train": "train", "test": "t10k"}
+
+
+@pytest.fixture
+def images():
+    return np.random.default_rng(0).integers(256, size=(7, 5, 4), dtype=np.uint8)
+
+
+def idx_bytes(array):
+    head = bytes([0, 0, 8, array.ndim]) + struct.pack(f">{array.ndim}I", *array.shape)
+    return head + array.tobytes()
+
+
+def write_dataset(folder, images, labels, suffix=""):
+    for prefix in NAMES.values():
+        for part, array in (("images-idx3", images), ("labels-idx1", labels)):
+            content = idx_bytes(array)
+            path = folder / f"{prefix}-{part}-ubyte{suffix}"
+            path.write_bytes(gzip.compress(content) if suffix else content)
+
+
+@pytest.fixture
+def server(tmp_path):
+    """The address of a folder that is served on this machine."""
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments):
+            pass
+
+    (tmp_path / "served").mkdir()
+    handler = partial(Quiet, directory=str(tmp_path / "served"))
+    with HTTPServer(("127.0.0.1", 0), handler) as running:
+        threading.Thread(target=running.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{running.server_port}"
+        running.shutdown()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_folder_of_idx_files_becomes_the_sets_of_bright_pixels(tmp_path, images, suffix):
+    labels = np.arange(7, dtype=np.uint8)
+    write_dataset(tmp_path, images, labels, suffix)
+    sets = idx_point_sets(tmp_path, "test", threshold=0.4)
+    assert sets.labels.tolist() == list(range(7))
+    for index in range(7):
+        points = sets.batch(torch.tensor([index])).elements[0]
+        found = {(round((1 - y.item()) * 4), round(x.item() * 3)) for x, y in points}
+        expected = {tuple(pixel) for pixel in np.argwhere(images[index] / 255 > 0.4).tolist()}
+        assert found == expected
+        assert len(points) == len(expected)
+
+
+def test_the_order_within_a_set_is_shuffled_the_same_way_each_time(tmp_path, images):
+    write_dataset(tmp_path, images, np.zeros(7, dtype=np.uint8))
+    sets, again = (idx_point_sets(tmp_path, "train", threshold=-1) for _ in range(2))
+    assert torch.equal(sets.values, again.values)
+    first, second = (sets.batch(torch.tensor([index])).elements[0] for index in (0, 1))
+    assert not torch.equal(first, second)  # the same 20 points in different orders
+    assert sorted(first.tolist()) == sorted(second.tolist())
+
+
+def test_images_and_labels_must_fit(tmp_path, images):
+    write_dataset(tmp_path, images, np.zeros(6, dtype=np.uint8))
+    with pytest.raises(ValueError, match=r"with a label each, got \(7, 5, 4\) and labels \(6,\)"):
+        idx_point_sets(tmp_path, "train")
+
+
+def test_a_missing_file_is_named(tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"train-images-idx3-ubyte is missing"):
+        idx_point_sets(tmp_path, "train")
+
+
+def test_an_unknown_split_is_refused(tmp_path):
+    with pytest.raises(ValueError, match='split must be "train" or "test", got \'valid\''):
+        idx_point_sets(tmp_path, "valid")
+
+
+def test_a_file_is_downloaded_once_and_checked(tmp_path, server):
+    content = b"the right bytes"
+    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
+    (tmp_path / "served" / "file").write_bytes(content)
+    path = tmp_path / "cache" / "file"
+    missing = f"{server}/nothing/here"
+    assert find_file(path, md5=md5, mirrors=[missing, server]).read_bytes() == content
+    (tmp_path / "served" / "file").unlink()
+    assert find_file(path, md5=md5, mirrors=[server]) == path
+    assert os.listdir(path.parent) == ["file"]
+
+
+def test_what_a_mirror_sends_is_kept_only_if_it_is_right(tmp_path, server):
+    (tmp_path / "served" / "file").write_bytes(b"something else")
+    path = tmp_path / "cache" / "file"
+    with pytest.raises(OSError, match=r"file is missing and could not be downloaded .*the md5"):
+        find_file(path, md5="0" * 32, mirrors=[server])
+    assert os.listdir(path.parent) == []
+
+
+def test_a_file_that_changed_is_refused_and_left_alone(tmp_path):
+    path = tmp_path / "file"
+    path.write_bytes(b"changed")
+    with pytest.raises(ValueError, match=r"file must have the md5 0+, got .*remove it to download"):
+        find_file(path, md5="0" * 32, mirrors=[])
+    assert path.read_bytes() == b"changed"
+
+
+def test_mnist_with_a_truncated_file_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "train-images-idx3-ubyte.gz").write_bytes(b"short")
+    with pytest.raises(ValueError, match=r"train-images-idx3-ubyte.gz must have the md5 f68b3c2d"):
+        mnist_point_sets("train", mirrors=[])
+
+
+def test_without_files_and_network_the_error_says_what_to_do(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    mirrors = ["http://127.0.0.1:9"]  # the discard port: nobody listens
+    with pytest.raises(OSError, match=r"set TORCHSETS_DATA to the folder that holds mnist/train"):
+        mnist_point_sets("train", mirrors=mirrors)
+
+
+def test_data_lies_in_the_cache_of_the_user_by_default(tmp_path, monkeypatch):
+    monkeypatch.delenv("TORCHSETS_DATA", raising=False)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    assert data_folder() == tmp_path / "torchsets"
+
+
+@pytest.mark.skipif(
+    not all((data_folder() / name).exists() for name in MNIST_FILES),
+    reason="needs MNIST: set TORCHSETS_DATA to the folder that holds mnist/",
+)
+def test_mnist_has_the_sizes_of_the_thesis():
+    sets = mnist_point_sets("train")
+    assert len(sets) == 60_000
+    assert (sets.sizes.min(), sets.sizes.max()) == (32, 342)
+    assert sets.sizes.double().mean().item() == pytest.approx(133, abs=0.5)
+    assert (sets.values.min(), sets.values.max()) == (0, 1)
+    assert torch.bincount(sets.labels).tolist()[:2] == [5923, 6742]
