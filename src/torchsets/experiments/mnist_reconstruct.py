@@ -119,9 +119,9 @@ def run(config: Config, recorder: Recorder) -> None:
     recorder.add_table(
         "mnist/masked-chamfer",
         caption="Test Chamfer loss between the predicted and the true points alone, without "
-        "padding. With the mask feature, predicted points are those with a mask of at least 0.5, or the "
-        "one with the largest; "
-        "without it, all slots of a baseline, and the true number of FSPool",
+        "padding. With the mask feature, predicted points are those with a mask of at least 0.5, "
+        "or the one with the largest; without it, all slots of a baseline, and the true number of "
+        "FSPool",
         unit="1e-3",
         better="lower",
     )
