@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torchsets.data import PointSets, SizeBuckets, add_noise, small_digit_sets
+from torchsets.data import PointSets, SizeBuckets, add_noise, jitter, small_digit_sets
 
 
 @pytest.fixture
@@ -47,6 +47,23 @@ def test_noise_is_on_real_elements_only_and_of_the_stated_scale(generator):
     assert noisy.elements[noisy.mask].std().item() == pytest.approx(0.05, rel=0.02)
     assert clean.elements.abs().max() == 0  # untouched
     assert add_noise(clean, 0.0, generator=generator) is clean
+
+
+def test_jitter_is_a_small_affine_map_of_each_set(generator):
+    sets = PointSets(
+        torch.rand(50, 2, generator=generator), torch.tensor([30, 20]), torch.tensor([0, 0])
+    )
+    clean = sets.batch(torch.arange(2))
+    moved = jitter(clean, 0.1, generator=generator)
+    assert moved.elements[~moved.mask].abs().max() == 0
+    maps = []
+    for before, after in zip(clean.to_list(), moved.to_list(), strict=True):
+        corners = torch.cat([before, torch.ones(len(before), 1)], dim=1)
+        fitted = torch.linalg.lstsq(corners, after).solution
+        torch.testing.assert_close(corners @ fitted, after, atol=1e-5, rtol=0)
+        assert 0 < (after - before).abs().max() < 0.5
+        maps.append(fitted)
+    assert not torch.allclose(*maps)
 
 
 def test_the_small_digits_have_the_same_form():

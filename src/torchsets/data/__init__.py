@@ -5,7 +5,7 @@ from torchsets.data.digits import digit_point_sets, small_digit_sets
 from torchsets.data.files import data_folder
 from torchsets.data.idx import read_idx
 from torchsets.data.mnist import MNIST_FILES, idx_point_sets, mnist_point_sets
-from torchsets.data.point_sets import PointSets, add_noise
+from torchsets.data.point_sets import PointSets, add_noise, jitter
 from torchsets.data.polygons import random_polygons, turned_polygons
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 
@@ -18,6 +18,7 @@ __all__ = [
     "data_folder",
     "digit_point_sets",
     "idx_point_sets",
+    "jitter",
     "mnist_point_sets",
     "random_polygons",
     "read_idx",

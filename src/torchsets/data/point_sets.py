@@ -71,6 +71,22 @@ def add_noise(sets: SetBatch, sigma: float, *, generator: torch.Generator) -> Se
     return SetBatch(torch.add(sets.elements, noise, alpha=sigma), sets.mask)
 
 
+def jitter(sets: SetBatch, scale: float, *, generator: torch.Generator) -> SetBatch:
+    """Turn, stretch and shift each set of points in [0, 1]^2 a little, about the centre.
+
+    Args:
+        sets: Sets of (x, y).
+        scale: Standard deviation of the entries that are added to the identity matrix of each
+            set; shifts have half of it.
+        generator: Of the maps.
+    """
+    count = len(sets.mask)
+    matrix = torch.eye(2) + scale * torch.randn(count, 2, 2, generator=generator)
+    shift = 0.5 + 0.5 * scale * torch.randn(count, 1, 2, generator=generator)
+    moved = (sets.elements - 0.5) @ matrix + shift
+    return SetBatch(moved.masked_fill_(~sets.mask.unsqueeze(-1), 0), sets.mask)
+
+
 def images_to_sets(
     images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], *, threshold: float, seed: int = 0
 ) -> PointSets:

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from torchsets.data import PointSets, add_noise
+from torchsets.data import PointSets, add_noise, jitter
 from torchsets.experiments import mnist_reconstruct
 from torchsets.experiments.mnist_figures import draw_accuracy, draw_weight_functions
 from torchsets.experiments.mnist_models import Classifier, SetEncoder, encoder_weights
@@ -25,6 +25,7 @@ from torchsets.experiments.mnist_sets import (
     pieces_of,
     with_mask_feature,
 )
+from torchsets.padded import SetBatch
 from torchsets.pooling import FSPool
 from torchsets.records import Recorder, read_run
 from torchsets.training import (
@@ -59,6 +60,8 @@ class Config:
         epochs: Passes over the training sets. Accuracy is measured after each.
         training_sets: How many sets to train on. None: all.
         test_sets: How many sets to measure on. None: all.
+        augment: Scale of small affine maps of the training sets, drawn anew each time. Not in the
+            thesis.
         bucketed: Whether the sets of a batch have similar sizes, which saves time.
         batch_size: Sets per step.
         learning_rate: Of Adam.
@@ -83,6 +86,7 @@ class Config:
     epochs: int = 100
     training_sets: int | None = None
     test_sets: int | None = None
+    augment: float = 0.0
     bucketed: bool = False
     batch_size: int = 16
     learning_rate: float = 1e-3
@@ -201,8 +205,11 @@ def _train(
     task = f"sigma={sigma:.2f} {start}/{pooling}"
 
     def draw(step: int, generator: torch.Generator) -> Batch:
-        temperature = temperature_at(config, step / steps)
-        return _batch(config, sets, chosen(step), sigma, temperature, generator)
+        indices, temperature = chosen(step), temperature_at(config, step / steps)
+        padded = sets.batch(indices)
+        if config.augment > 0:
+            padded = jitter(padded, config.augment, generator=generator)
+        return _batch(config, padded, sets.labels[indices], sigma, temperature, generator)
 
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     train(
@@ -276,16 +283,16 @@ def _encoder(
 
 def _batch(
     config: Config,
-    sets: PointSets,
-    chosen: Tensor,
+    padded: SetBatch,
+    labels: Tensor,
     sigma: float,
     temperature: float | None,
     generator: torch.Generator,
 ) -> Batch:
-    padded = add_noise(sets.batch(chosen), sigma, generator=generator)
+    padded = add_noise(padded, sigma, generator=generator)
     if config.mask_feature:
         padded = with_mask_feature(padded)
-    return Batch(*padded, sets.labels[chosen], temperature)
+    return Batch(*padded, labels, temperature)
 
 
 def _scores(model: nn.Module, batch: Batch) -> Tensor:
@@ -308,7 +315,8 @@ def _accuracy(
     size = _TEST_BATCH if temperature is None else _RELAXED_TEST_BATCH
     right = 0
     for chosen in pieces_of(test, size):
-        batch = _batch(config, test, chosen, sigma, temperature, generator)
+        padded, labels = test.batch(chosen), test.labels[chosen]
+        batch = _batch(config, padded, labels, sigma, temperature, generator)
         on_device = batch._replace(elements=batch.elements.to(device), mask=batch.mask.to(device))
         right += int((_scores(model, on_device).argmax(dim=1).cpu() == batch.labels).sum())
     return {"accuracy": 100 * right / len(test)}
