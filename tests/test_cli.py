@@ -59,7 +59,10 @@ def finished(tmp_path_factory):
     return folder
 
 
-@pytest.mark.parametrize("arguments", [["--help"], ["run", "--help"], ["list"], ["--version"]])
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["run", "--help"], ["list"], ["--version"], ["reproduce", "--list"]],
+)
 def test_help_and_list_import_neither_torch_nor_matplotlib(arguments, tmp_path):
     code = (
         "import sys, torchsets.cli, contextlib\n"
@@ -93,7 +96,10 @@ def test_the_help_of_an_experiment_shows_its_fields(tmp_path):
         (["run", "polygons", "steps"], "fields must be written field=value, got 'steps'"),
         (["run", "polygons", "steps=many"], "steps must be int, got 'many'"),
         (["run", "polygons", "--resume", "nowhere"], "must be a run folder with a config.json"),
-        (["run", "polygons", "--resume", ".", "steps=1"], "must keep its fields, scale and folder"),
+        (
+            ["run", "polygons", "--resume", ".", "steps=1", "--scale", "cpu"],
+            "must keep its fields, scale and folder, got steps=1, --scale cpu; without --resume",
+        ),
         (["report", "nowhere"], "path must be a folder, got nowhere"),
         (["report", "."], "runs must hold run folders, got none in ."),
     ],
