@@ -28,8 +28,12 @@ def test_matches_the_network_on_concatenated_pairs(outputs, generator):
 
 
 @pytest.mark.parametrize("block", [1, 100, 250, 1 << 17], ids=lambda block: f"block-{block}")
+@pytest.mark.parametrize("tiled", [1, 256], ids=["tiled", "not-tiled"])
 @pytest.mark.parametrize("outputs", [1, 2])
-def test_gradients_match_the_network_on_concatenated_pairs(block, outputs, generator, monkeypatch):
+def test_values_and_gradients_match_the_network_on_concatenated_pairs(
+    block, tiled, outputs, generator, monkeypatch
+):
+    monkeypatch.setattr(pairwise, "_TILED", tiled)  # how large matrices are transposed
     monkeypatch.setattr(pairwise, "_BLOCK", block)  # from single rows to several sets at a time
     cost = PairwiseCost(2, 4, outputs=outputs).double()
     elements = torch.randn(3, 5, 2, generator=generator, dtype=torch.float64).requires_grad_()
@@ -39,6 +43,7 @@ def test_gradients_match_the_network_on_concatenated_pairs(block, outputs, gener
     expected = torch.autograd.grad((slow * weights).sum(), inputs)
     fast = cost(elements).reshape(weights.shape)
     gradients = torch.autograd.grad((fast * weights).sum(), inputs)
+    torch.testing.assert_close(fast, slow)
     torch.testing.assert_close(gradients, expected)
 
 

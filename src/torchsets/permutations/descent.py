@@ -8,6 +8,7 @@ from torch import Tensor
 
 from torchsets.permutations.cost import ordering_gradient
 from torchsets.permutations.sinkhorn import normalise, pull_back, pull_back_factors, scale
+from torchsets.permutations.thin import thin_permutation, thin_rank
 
 _ROUNDS = 4  # of Sinkhorn's normalisation, as in the paper
 
@@ -62,7 +63,8 @@ class _Descent(torch.autograd.Function):
     """Keeps one matrix per step, the normalised scores P_t, and works in place on the others.
 
     The scores are S_t = S_0 + Q_t M with Q_t = - sum_{s < t} C P_s, where C includes 2 |step
-    size| and M is the matrix of :func:`_signed`.
+    size| and M is the matrix of :func:`_signed`. From uniform scores two steps need no product of
+    N x N matrices: P_0 has equal rows, and P_1 is the product of thin matrices.
     """
 
     @staticmethod
@@ -77,32 +79,27 @@ class _Descent(torch.autograd.Function):
     ) -> Tensor:
         ctx.steps, ctx.start = steps, start
         costs = costs.contiguous()
-        loops = steps if start is None else steps - 1
-        kept = costs.new_empty(loops if keep else min(loops, 1), *costs.shape)
         soft = torch.empty_like(costs)
         norm, factor = _scales(costs, step_size)
-        factors = []
+        ctx.ranks, kept, found = [], [], []
         for sets in _groups(costs):
+            initial = None if scores is None else scores[sets]
             scaled = costs[sets] * factor[sets]
-            products, current = torch.zeros_like(scaled), torch.empty_like(scaled)
-            if start is not None:
-                products -= scaled.sum(dim=2, keepdim=True) * start[sets]
-            for step in range(loops + 1):
-                _signed(products, out=current)
-                if scores is not None:
-                    current += scores[sets]
-                if step < loops:
-                    here = kept[step if keep else 0, sets]
-                    factors.append(scale(current, _ROUNDS, out=here))
+            products, rank = _begin(scaled, initial, None if start is None else start[sets], steps)
+            ctx.ranks.append(rank)
+            for index in reversed(range(_dense_steps(ctx, rank) + 1)):
+                here = torch.empty_like(products) if index else soft[sets]
+                factors = scale(_scores(products, initial, out=here), _ROUNDS)
+                found.append(factors)
+                if index:
                     products.baddbmm_(scaled, here, alpha=-1)
-            factors.append(scale(current, _ROUNDS, out=soft[sets]))
-        ctx.trusted = all(factor.trusted() for factor in factors)
+                if keep:
+                    kept += [here, factors.rows, factors.columns][0 if index else 1 :]
+        ctx.trusted = all(factors.trusted() for factors in found)
         if not ctx.trusted:
             ctx.save_for_backward(costs, step_size, scores)
             return descend_plainly(costs, step_size, scores, steps)
-        rows = [factor.rows for factor in factors]
-        columns = [factor.columns for factor in factors]
-        ctx.save_for_backward(costs, step_size, scores, norm, kept, soft, *rows, *columns)
+        ctx.save_for_backward(costs, step_size, scores, norm, soft, *kept)
         return soft
 
     @staticmethod
@@ -111,6 +108,31 @@ class _Descent(torch.autograd.Function):
             if torch.is_grad_enabled() or not ctx.trusted:
                 return *_differentiate_plainly(ctx, cotangents[0]), None, None, None
             return *_differentiate(ctx, cotangents[0]), None, None, None
+
+
+def _begin(
+    scaled: Tensor, scores: Tensor | None, start: Tensor | None, steps: int
+) -> tuple[Tensor, int]:
+    """Q after the steps that are cheap, and the rank of the thin one, 0 if there was none."""
+    if start is None:
+        return torch.zeros_like(scaled), 0
+    pull = scaled.sum(dim=2, keepdim=True)
+    products = pull * -start
+    rank = thin_rank(pull) if scores is None and steps > 1 else 0
+    if rank:
+        left, right = thin_permutation(pull, rank, _ROUNDS)
+        products.baddbmm_(torch.bmm(scaled, left), right, alpha=-1)
+    return products, rank
+
+
+def _dense_steps(ctx: Any, rank: int) -> int:
+    steps: int = ctx.steps - (ctx.start is not None) - (rank > 0)
+    return steps
+
+
+def _scores(products: Tensor, initial: Tensor | None, *, out: Tensor) -> Tensor:
+    _signed(products, out=out)
+    return out if initial is None else out.add_(initial)
 
 
 def _differentiate_plainly(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
@@ -137,34 +159,52 @@ def _differentiate_plainly(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, 
 
 
 def _differentiate(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
-    costs, step_size, scores, norm, kept, soft, *factors = ctx.saved_tensors
-    count = len(factors) // 2
-    rows, columns = iter(reversed(factors[:count])), iter(reversed(factors[count:]))
+    costs, step_size, scores, norm, soft, *kept = ctx.saved_tensors
     _, factor = _scales(costs, step_size)
-    at_costs, at_factor = torch.zeros_like(costs), torch.empty_like(factor)
+    at_costs, at_factor = torch.empty_like(costs), torch.empty_like(factor)
     at_scores = None if scores is None else torch.empty_like(costs)
-    for sets in reversed(list(_groups(costs))):
+    for sets, rank in zip(reversed(list(_groups(costs))), reversed(ctx.ranks), strict=True):
         scaled, at_scaled = costs[sets] * factor[sets], at_costs[sets]
         at_soft = cotangent[sets].clone(memory_format=torch.contiguous_format)
         current, buffer = torch.zeros_like(scaled), torch.empty_like(scaled)
-        pull_back_factors(
-            soft[sets], next(rows), next(columns), at_soft, scratch=buffer, total=current
-        )
-        for before in reversed(kept[:, sets]):
-            # Minus the gradient at Q: the transpose of M is its negative, see _signed.
-            at_products = _signed(current, out=buffer)
-            at_scaled.baddbmm_(at_products, before.mT)
-            torch.bmm(scaled.mT, at_products, out=at_soft)
-            pull_back_factors(
-                before, next(rows), next(columns), at_soft, scratch=buffer, total=current
-            )
+        before = soft[sets]
+        dense = _dense_steps(ctx, rank)
+        for index in range(dense + 1):
+            columns, rows = kept.pop(), kept.pop()
+            if index:
+                before = kept.pop()
+                # Minus the gradient at Q: the transpose of M is its negative, see _signed.
+                at_products = _signed(current, out=buffer)
+                at_scaled.baddbmm_(at_products, before.mT, beta=index > 1)
+                torch.bmm(scaled.mT, at_products, out=at_soft)
+            pull_back_factors(before, rows, columns, at_soft, scratch=buffer, total=current)
+        if not dense:
+            at_scaled.zero_()
         if ctx.start is not None:
-            at_scaled += torch.bmm(_signed(current, out=buffer), ctx.start[sets].mT)
+            at_products = _signed(current, out=buffer)
+            _differentiate_beginning(scaled, at_products, ctx.start[sets], rank, at_scaled)
         if at_scores is not None:
             at_scores[sets] = current
         at_factor[sets] = _differentiate_scaling(at_scaled, costs[sets], norm[sets], factor[sets])
     at_step_size = (at_factor * 2 / _safe(norm)).sum() * step_size.sign()
     return at_costs, at_step_size, at_scores
+
+
+def _differentiate_beginning(
+    scaled: Tensor, at_products: Tensor, start: Tensor, rank: int, at_scaled: Tensor
+) -> None:
+    """Add to ``at_scaled`` what comes from :func:`_begin`."""
+    at_pull = torch.bmm(at_products, start.mT)
+    if rank:
+        pull = scaled.sum(dim=2, keepdim=True).requires_grad_()
+        with torch.enable_grad():
+            left, right = thin_permutation(pull, rank, _ROUNDS)
+        at_moved = torch.bmm(at_products, right.detach().mT)
+        at_scaled.baddbmm_(at_moved, left.detach().mT)
+        at_left = torch.bmm(scaled.mT, at_moved)
+        at_right = torch.bmm(torch.bmm(scaled, left.detach()).mT, at_products)
+        at_pull += torch.autograd.grad([left, right], pull, [at_left, at_right])[0]
+    at_scaled += at_pull
 
 
 def _differentiate_scaling(at: Tensor, costs: Tensor, norm: Tensor, factor: Tensor) -> Tensor:

@@ -125,9 +125,9 @@ class _Sinkhorn(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, scores: Tensor, steps: int) -> Tensor:
         ctx.steps = steps
-        soft = torch.empty_like(scores, memory_format=torch.contiguous_format)
+        soft = scores.clone(memory_format=torch.contiguous_format)
         with torch.autocast(scores.device.type, enabled=False):
-            factors = scale(scores, steps, out=soft)
+            factors = scale(soft, steps)
             ctx.safe = factors.trusted()
             if not ctx.safe:
                 ctx.save_for_backward(scores)
@@ -166,20 +166,20 @@ class Factors(NamedTuple):
         return bool((self.smallest > _SMALLEST_SHARE) & finite)
 
 
-def scale(scores: Tensor, steps: int, *, out: Tensor) -> Factors:
-    """Write diag(u) K diag(v) with K = exp(scores) to ``out``; each round only updates u and v.
+def scale(scores: Tensor, steps: int) -> Factors:
+    """Turn scores in place into diag(u) K diag(v), K = exp(scores); rounds only update u and v.
 
     K is read by matrix-vector products and not rewritten, forward and backward. Where a column all
     but vanishes beside the others its factor would overflow: see :meth:`Factors.trusted`.
     """
-    torch.sub(scores, scores.amax(dim=2, keepdim=True), out=out).exp_()
-    rows, columns = [], [torch.ones_like(out[:, :1])]
+    kernel = scores.sub_(scores.amax(dim=2, keepdim=True)).exp_()
+    rows, columns = [], [torch.ones_like(kernel[:, :1])]
     for _ in range(steps):
-        rows.append(torch.bmm(out, columns[-1].mT).reciprocal_())
-        columns.append(torch.bmm(rows[-1].mT, out).reciprocal_())
+        rows.append(torch.bmm(kernel, columns[-1].mT).reciprocal_())
+        columns.append(torch.bmm(rows[-1].mT, kernel).reciprocal_())
     u, v = rows[-1], columns[-1]
-    out.mul_(u).mul_(v)
-    largest = columns[1].amax() if out.numel() else out.new_ones(())
+    kernel.mul_(u).mul_(v)
+    largest = columns[1].amax() if kernel.numel() else kernel.new_ones(())
     return Factors(
         torch.cat(rows, dim=2).div_(u), torch.cat(columns, dim=1).div_(v), largest.reciprocal()
     )
