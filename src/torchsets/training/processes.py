@@ -119,7 +119,7 @@ def split_batch(batch: Any, index: int, parts: int) -> Part:
 
     Example:
         >>> split_batch((torch.arange(5), "words"), 1, 2)
-        Part(batch=(tensor([3, 4]), 'words'), share=0.4)
+        Part(batch=(tensor([2, 3, 4]), 'words'), share=0.6)
     """
     counts = {len(tensor) for tensor in _tensors(batch) if tensor.ndim > 0}
     if len(counts) != 1:
