@@ -1,13 +1,18 @@
 """Tables of results for the terminal."""
 
-from torchsets.reports.tables import Cell, Table
+import textwrap
+
+from torchsets.reports.tables import Cell, Row, Table
+
+_WIDTH = 18  # of a column's name before it is broken
 
 
-def table_as_text(table: Table) -> str:
-    """Print our rows and the thesis' below each other, columns without any number left out.
+def table_as_text(table: Table, *, all_rows: bool = False) -> str:
+    """Print our rows and the thesis' below each other, columns without a number of ours left out.
+
+    ``all_rows`` adds those that only the thesis has.
 
     Example:
-        >>> from torchsets.reports.tables import Row
         >>> rows = [Row("FSPool", [Cell(0.25)], [Cell(0.001)], 1)]
         >>> print(table_as_text(Table("key", "Chamfer loss", "1e-2", "lower", ["n=4"], rows, True)))
         Chamfer loss (1e-2, lower is better)
@@ -15,17 +20,15 @@ def table_as_text(table: Table) -> str:
           FSPool  ours     0.250
                   thesis   0.001
     """
-    ours = [row for row in table.rows if row.ours is not None]
     kept = [
         index
         for index in range(len(table.columns))
-        if any(row.ours is not None and row.ours[index].mean is not None for row in ours)
+        if any(_has_numbers(row.ours, [index]) for row in table.rows)
     ]
-    lines = [["", "", *(table.columns[index] for index in kept)]]
-    for row in ours:
-        lines.append([row.model, "ours", *_texts(row.ours, kept)])
-        if row.thesis is not None:
-            lines.append(["", "thesis", *_texts(row.thesis, kept)])
+    lines = _heading([table.columns[index] for index in kept])
+    for row in table.rows:
+        if row.ours is not None or (all_rows and _has_numbers(row.thesis, kept)):
+            lines += _row_lines(row, kept)
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     better = f", {table.better} is better" if table.better else ""
     return "\n".join(
@@ -33,8 +36,27 @@ def table_as_text(table: Table) -> str:
     )
 
 
-def _texts(cells: list[Cell] | None, kept: list[int]) -> list[str]:
-    return [str(cells[index]) for index in kept] if cells is not None else []
+def _heading(columns: list[str]) -> list[list[str]]:
+    """Long names in several lines, the last ones beside each other."""
+    wrapped = [textwrap.wrap(name, _WIDTH) or [""] for name in columns]
+    height = max(map(len, wrapped), default=1)
+    padded = [[""] * (height - len(name)) + name for name in wrapped]
+    return [["", "", *(name[line] for name in padded)] for line in range(height)]
+
+
+def _has_numbers(cells: list[Cell] | None, kept: list[int]) -> bool:
+    return cells is not None and any(cells[index].mean is not None for index in kept)
+
+
+def _row_lines(row: Row, kept: list[int]) -> list[list[str]]:
+    sides = {"ours": row.ours, "thesis": row.thesis}
+    lines = [
+        ["", side, *(str(cells[index]) for index in kept)]
+        for side, cells in sides.items()
+        if cells is not None
+    ]
+    lines[0][0] = row.model
+    return lines
 
 
 def _line(line: list[str], widths: list[int]) -> str:
