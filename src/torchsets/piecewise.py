@@ -79,10 +79,10 @@ def hat_basis(sizes: Tensor, *, slots: int, points: int, dtype: torch.dtype) -> 
     last = (sizes - 1).clamp(min=1).unsqueeze(1)  # (B, 1)
     # Multiply before dividing: positions that fall on a point are then exactly whole.
     position = (rank * (points - 1)).to(exact) / last.to(exact)  # (B, slots)
+    position = position.masked_fill(rank >= sizes.unsqueeze(1), -1)  # where every hat is 0
     knots = torch.arange(points, device=sizes.device, dtype=exact)
-    hats = (1 - (position.unsqueeze(-1) - knots).abs()).clamp(min=0)  # (B, slots, K)
-    beyond = rank >= sizes.unsqueeze(1)
-    return hats.masked_fill(beyond.unsqueeze(-1), 0).to(dtype)
+    distance = position.unsqueeze(-1) - knots  # (B, slots, K)
+    return distance.abs_().neg_().add_(1).clamp_(min=0).to(dtype)
 
 
 class PiecewiseLinear(nn.Module):

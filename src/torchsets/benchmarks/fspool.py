@@ -20,7 +20,7 @@ def cases() -> list[Case]:
             f"FSPool {shape}, ragged, forward + backward",
             {
                 "torchsets": partial(_prepare, fspool, shape),
-                "plain: sort, gather, multiply, sum": partial(_prepare, _plain_fspool, shape),
+                "plain: sort, gather, multiply, sum": partial(_prepare, plain_fspool, shape),
                 "limit: one torch.sort, forward": partial(_prepare_sort, shape),
                 "limit: masked max pooling": partial(_prepare, _max, shape),
             },
@@ -69,7 +69,8 @@ def _max(elements: Tensor, weight: Tensor, mask: Tensor) -> Tensor:
     return max_pool(elements, mask)
 
 
-def _plain_fspool(elements: Tensor, weight: Tensor, mask: Tensor) -> Tensor:
+def plain_fspool(elements: Tensor, weight: Tensor, mask: Tensor) -> Tensor:
+    """FSPool as one writes it first."""
     filled = elements.masked_fill(~mask.unsqueeze(-1), -99999)
     ranked, _ = filled.sort(dim=1, descending=True)
     size = mask.sum(dim=1, keepdim=True)
