@@ -43,7 +43,7 @@ class Redrawn(NamedTuple):
         return [path for path in paths if not path.is_file()]
 
 
-_POLYGONS = {"smoke": "10 s", "cpu": "12 min", "full": "45 min"}
+_POLYGONS = {"smoke": "10 s", "cpu": "6 min", "full": "30 min"}
 TABLES: dict[str, Redrawn] = {
     table.key: table
     for table in (

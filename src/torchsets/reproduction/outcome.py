@@ -80,6 +80,7 @@ def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
     }
     return replace(
         parts[0],
+        folder=parts[0].folder.parent,
         config=_merge_configs([run.config for run in parts]),
         metrics=[line for run in parts for line in run.metrics],
         result=result,
