@@ -1,3 +1,4 @@
+import json
 import xml.etree.ElementTree as ElementTree
 
 import pytest
@@ -5,6 +6,7 @@ import pytest
 from torchsets.records import Recorder, read_run
 from torchsets.reports import KINDS, draw_figure
 from torchsets.reports.curves import learning_curves
+from torchsets.reports.frames import draw_frames, script_data
 
 DATA = {
     "lines": {
@@ -42,6 +44,40 @@ DATA = {
         "panels": [{"matrix": [[0, 1], [None, -3]], "title": "a", "x_label": "x", "y_label": "y"}],
         "colours": "diverging",
         "bar": True,
+    },
+    "frames": {
+        "slider": {"label": "step", "unit": " m", "values": [0, 1, 2]},
+        "start": 1,
+        "texts": ["a", "b", "c"],
+        "panels": [
+            {
+                "kind": "points",
+                "title": "a",
+                "points": [[[0, 0], [1, 1]], [[0, 1], [None, None]], [[1, 1], [0, 0]]],
+                "targets": [[[0.5, 0.5]]],
+                "slots": [0, 1],
+                "range": [-1, 1],
+                "trail": True,
+            },
+            {"kind": "points", "points": [[[0, 0]] * 12], "slots": range(12), "range": [-1, 1]},
+            {"kind": "boxes", "boxes": [[[0, 0, 1, 1]]], "weights": [[0.1], [0.5], [0.9]]},
+            {
+                "kind": "matrix",
+                "matrices": [[[0, 1], [1, None]]],
+                "range": [0, 1],
+                "rows": ["p", "q"],
+                "columns": ["r", "s"],
+            },
+            {"kind": "matrix", "matrices": [[[-1, 1]]], "range": [-1, 1], "colours": "diverging"},
+            {"kind": "bars", "bars": [[1, 2], [2, 3], [3, 4]], "marks": [[4, 4]], "range": [0, 5]},
+            {"kind": "bars", "bars": [[-1]], "names": ["only"], "range": [-2, 2]},
+            {
+                "kind": "lines",
+                "lines": [{"label": "a", "x": [0, 1, 2], "y": [1, None, 3]}],
+                "x_label": "x",
+                "y_label": "y",
+            },
+        ],
     },
     "boxes": {
         "panels": [
@@ -103,8 +139,48 @@ def test_a_log_axis_has_plain_labels():
 
 
 def test_an_unknown_kind_is_an_error():
-    with pytest.raises(ValueError, match="kind must be one of boxes, heatmaps, lines, points"):
+    with pytest.raises(
+        ValueError, match="kind must be one of boxes, frames, heatmaps, lines, points"
+    ):
         draw_figure("name", {"kind": "pie", "alt": "", "data": {}})
+
+
+def test_frames_without_a_script_show_the_start_frame():
+    def svg(start):
+        data = {**DATA["frames"], "start": start}
+        return draw_figure("name", {"kind": "frames", "alt": "", "data": data})
+
+    assert svg(0) != svg(1)
+    assert svg(1) == draw_figure("name", {"kind": "frames", "alt": "", "data": DATA["frames"]})
+
+
+@pytest.mark.parametrize(
+    ("panel", "message"),
+    [
+        ({"kind": "pie"}, "kind must be one of points, boxes, matrix, bars, lines, got 'pie'"),
+        ({"kind": "bars", "bars": [[1]] * 4}, "bars must have 1 or 3 frames, got 4"),
+    ],
+)
+@pytest.mark.parametrize("use", [draw_frames, script_data])
+def test_frames_must_fit_the_slider(use, panel, message):
+    with pytest.raises(ValueError, match=message):
+        use({"slider": {"label": "x", "values": [1, 2, 3]}, "panels": [panel]})
+
+
+def test_data_for_the_script_cannot_leave_its_element():
+    evil = "</script><script>alert(1)</script> & <!-- \u2028"
+    data = {"slider": {"label": evil, "values": [1]}, "panels": [], "texts": [evil]}
+    text = script_data(data)
+    assert not set("<>&\u2028") & set(text)
+    read = json.loads(text)
+    assert (read["slider"], read["texts"]) == (data["slider"], [evil])
+
+
+@pytest.mark.parametrize(("x", "kept"), [(0.1234567, "0.1234567"), (1, "1")])
+def test_texts_of_a_picture_keep_their_digits(x, kept):
+    panel = {"title": f"  a {x} b: {x}; c L 1", "lines": [{"x": [0, 1], "y": [0, x]}]}
+    svg = draw_figure("name", {"kind": "lines", "alt": "", "data": {"panels": [panel]}})
+    assert f"a {kept} b: {kept}; c L 1" in svg
 
 
 def test_many_curves_are_coloured_in_their_order_instead_of_named(tmp_path):

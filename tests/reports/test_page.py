@@ -1,3 +1,5 @@
+import base64
+import hashlib
 import re
 import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
@@ -75,6 +77,34 @@ def test_the_page_is_whole_and_loads_nothing(tmp_path):
     assert checker.open == []
     assert checker.loads == []
     assert "url(http" not in page
+
+
+def test_moving_figures_bring_one_script_and_no_other_may_run(tmp_path):
+    recorder = Recorder.start(tmp_path / "a", experiment="x", scale="cpu", config={"seed": 0})
+    evil = "</script><script>alert(1)</script>"
+    for name in ("one", "two"):
+        recorder.add_figure(
+            name,
+            kind="frames",
+            title=evil,
+            caption=evil,
+            alt='say "hi" <now>',
+            data={
+                "slider": {"label": evil, "values": [0, 1]},
+                "panels": [{"kind": "bars", "title": evil, "bars": [[1], [2]], "range": [0, 2]}],
+            },
+        )
+    page = page_of(tmp_path, read_run(tmp_path / "a"))
+    checker = Checker()
+    checker.feed(page)
+    assert checker.open == []
+    assert checker.loads == ["script"] * 3  # inline: the data of two figures, and the program
+    scripts = re.findall(r"<script>(.*?)</script>", page, flags=re.DOTALL)
+    assert len(scripts) == 1
+    digest = base64.b64encode(hashlib.sha256(scripts[0].encode()).digest()).decode()
+    assert f"script-src 'sha256-{digest}'" in page
+    assert "alert(1)</script>" not in page
+    assert page.count('role="group" aria-label="say &#34;hi&#34; &lt;now&gt;"') == 2
 
 
 def test_ours_stands_beside_the_thesis(tmp_path):

@@ -21,6 +21,7 @@ from torchsets.experiments.count_toy_figures import (
     draw_matrices,
     draw_samples,
 )
+from torchsets.experiments.count_toy_frames import draw_counting
 from torchsets.records import Recorder
 from torchsets.training import Settings, pick_device, seed_everything, train
 
@@ -278,3 +279,4 @@ def _draw_counters(
         4, side=place.side, noise=place.noise, boxes=boxes, generator=generator
     )
     draw_matrices(recorder, counters[place].cpu(), sets, title=str(place))
+    draw_counting(recorder, counters[place].cpu(), side=place.side, noise=place.noise)

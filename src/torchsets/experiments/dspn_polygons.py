@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from torchsets.data import turned_polygons
 from torchsets.decoders import DSPN, LSTMDecoder, MLPDecoder, find_step_size
 from torchsets.encoders import DeepSets
-from torchsets.experiments.dspn_polygons_figures import draw_errors, draw_steps
+from torchsets.experiments.dspn_polygons_figures import draw_descent, draw_errors, draw_steps
 from torchsets.losses import SetPredictionLoss, hungarian_loss
 from torchsets.matching import assign
 from torchsets.mlp import MLP, glorot_
@@ -200,6 +200,7 @@ def run(config: Config, recorder: Recorder) -> None:
                     )
         draw_errors(recorder, task, TASKS[task], outcomes)
         draw_steps(recorder, task, TASKS[task], outcomes)
+        draw_descent(recorder, task, TASKS[task], outcomes)
 
 
 def pieces(table: str, config: Config) -> list[Config]:

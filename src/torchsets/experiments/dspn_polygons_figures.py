@@ -1,11 +1,13 @@
 """The figures of the experiment dspn-polygons: error over the angle, and the set at every step."""
 
+import math
 from collections.abc import Mapping
-from typing import Protocol
+from typing import Any, Protocol
 
 import torch
 from torch import Tensor
 
+from torchsets.experiments.rounding import rounded
 from torchsets.padded import SetPrediction
 from torchsets.records import Recorder
 
@@ -86,6 +88,52 @@ def draw_steps(recorder: Recorder, task: str, what: str, outcomes: Outcomes) -> 
             alt="Rows of scatter plots, one for each model and size; the dots move into the rings.",
             data={"panels": panels, "columns": columns, "limit": 2.0},
         )
+
+
+def draw_descent(recorder: Recorder, task: str, what: str, outcomes: Outcomes) -> None:
+    """Record every step of each DSPN, for a slider, and how its representation loss falls."""
+    panels: list[dict[str, Any]] = []
+    lines = []
+    for (row, size), outcome in outcomes.items():
+        trajectory = outcome.prediction.trajectory
+        if trajectory is not None:
+            label = f"{row}, n={size}"
+            panels.append(_descent_panel(label, trajectory.elements[:, 0], outcome.polygon))
+            loss = trajectory.loss[:, 0].clamp(min=1e-12).log10()  # before each step
+            lines.append({"label": label, "x": list(range(len(loss))), "y": rounded(loss)})
+    if not panels:
+        return
+    title = "Representation loss, as a power of ten"
+    curves = {"kind": "lines", "title": title, "lines": lines, "x_label": "step"}
+    steps = max(len(panel["points"]) for panel in panels)
+    recorder.add_figure(
+        f"{task}-descent",
+        kind="frames",
+        title=f"Follow the descent, {what}",
+        caption="Rings: the true corners. Dots: the predicted set, one colour for each element, "
+        "with the way it came from its random start. The steps follow the gradient of the "
+        "representation loss; they never see the true corners.",
+        alt="Scatter plots, one for each model and size, whose dots move into the rings.",
+        data={
+            "slider": {"label": "Step", "values": list(range(steps))},
+            "panels": [*panels, curves],
+        },
+    )
+
+
+def _descent_panel(title: str, elements: Tensor, polygon: Tensor) -> dict[str, Any]:
+    """A panel of the steps (T, N, 2) of one set."""
+    farthest = elements[elements.isfinite()].abs().max().item()
+    limit = min(4.0, math.ceil(2 * farthest) / 2)
+    return {
+        "kind": "points",
+        "title": title,
+        "points": rounded(elements),
+        "targets": rounded(polygon.unsqueeze(0)),
+        "slots": list(range(len(polygon))),
+        "range": [-limit, limit],
+        "trail": True,
+    }
 
 
 def _envelope(outcome: Outcome) -> tuple[list[float], list[float]]:

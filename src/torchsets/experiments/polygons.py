@@ -17,6 +17,7 @@ from torch import Tensor, nn
 from torchsets.data import random_polygons, turned_polygons
 from torchsets.decoders import FSPoolAutoEncoder
 from torchsets.encoders import DeepSets
+from torchsets.experiments.polygons_frames import draw_turning
 from torchsets.experiments.poolings import POOLINGS
 from torchsets.losses import chamfer_loss, hungarian_loss
 from torchsets.mlp import MLP, glorot_
@@ -261,10 +262,12 @@ def _draw_responsibility(recorder: Recorder, trained: dict[tuple[str, int], Reco
     if turning:
         _draw_paths(recorder, turning)
         _draw_turning_square(recorder, turning)
+        draw_turning(recorder, {ROWS[name]: outputs for name, outputs in turning.items()})
 
 
 def _draw_paths(recorder: Recorder, turning: dict[str, Tensor]) -> None:
-    degrees = [round(90 * step / ANGLES, 2) for step in range(ANGLES + 1)]
+    shown = range(0, ANGLES + 1, 3)  # more cannot be seen
+    degrees = [round(90 * step / ANGLES, 2) for step in shown]
     panels = [
         {
             "title": f"{ROWS[name]}: {axis} of each output",
@@ -274,7 +277,7 @@ def _draw_paths(recorder: Recorder, turning: dict[str, Tensor]) -> None:
                 {
                     "label": f"output {slot + 1}",
                     "x": degrees,
-                    "y": [round(value, 4) for value in outputs[:, slot, index].tolist()],
+                    "y": [round(value, 4) for value in outputs[shown, slot, index].tolist()],
                 }
                 for slot in range(4)
             ],

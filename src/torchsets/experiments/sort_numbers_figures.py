@@ -5,6 +5,7 @@ from typing import Any, cast
 import torch
 from torch import Tensor, nn
 
+from torchsets.experiments.sort_numbers_frames import draw_sorting_steps
 from torchsets.permutations import PairwiseCost, optimise_permutation
 from torchsets.records import Recorder, read_run
 
@@ -111,7 +112,8 @@ def _draw_sorting(recorder: Recorder, model: nn.Module, size: int, config: Any) 
     """One set on its way from the uniform permutation to the sorted list."""
     generator = torch.Generator().manual_seed(config.seed)
     numbers = torch.rand(1, _SHOWN, 1, dtype=torch.float64, generator=generator)
-    numbers = numbers.sort(dim=1).values.to(next(model.parameters()).device)
+    given = numbers.to(next(model.parameters()).device)
+    numbers = given.sort(dim=1).values
     course = _course(model, numbers, config.inner_steps, through_sinkhorn=False)
     panels = [
         {
@@ -153,6 +155,9 @@ def _draw_sorting(recorder: Recorder, model: nn.Module, size: int, config: Any) 
             "colour_label": "position",
         },
     )
+    course = _course(model, given, config.inner_steps, through_sinkhorn=False)
+    costs = cast(PairwiseCost, model.cost)(given).cpu()
+    draw_sorting_steps(recorder, given.cpu(), costs, course, trained=size)
 
 
 @torch.no_grad()

@@ -5,12 +5,14 @@ from typing import Any
 
 from torchsets.reports.boxes import draw_boxes
 from torchsets.reports.canvas import to_svg
+from torchsets.reports.frames import draw_frames
 from torchsets.reports.heatmaps import draw_heatmaps
 from torchsets.reports.lines import draw_lines
 from torchsets.reports.points import draw_points
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
     "boxes": draw_boxes,
+    "frames": draw_frames,
     "heatmaps": draw_heatmaps,
     "lines": draw_lines,
     "points": draw_points,

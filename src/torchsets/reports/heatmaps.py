@@ -19,28 +19,31 @@ def draw_heatmaps(data: Mapping[str, Any]) -> Any:
     width = min(3.6, max(1.4, 8.4 / max(1, min(columns, len(panels)))))
     with panels_of(len(panels), columns=columns, size=(width, 0.9 * width)) as (figure, axes):
         for axis, panel in zip(axes, panels, strict=True):
-            low, high = _range(panel["matrix"], data)
-            image = axis.imshow(
-                [
-                    [float("nan") if value is None else value for value in row]
-                    for row in panel["matrix"]
-                ],
-                cmap="gray" if data.get("colours", "grey") == "grey" else "RdBu_r",
-                vmin=low,
-                vmax=high,
-                interpolation="none",
-                extent=panel.get("extent"),
-                aspect="auto" if panel.get("extent") else "equal",
-            )
-            axis.set_title(panel.get("title", ""))
-            axis.set_xlabel(panel.get("x_label", ""))
-            axis.set_ylabel(panel.get("y_label", ""))
-            if not panel.get("extent"):
-                axis.set_xticks([])
-                axis.set_yticks([])
+            image = draw_panel(axis, panel, data)
             if data.get("bar"):
                 figure.colorbar(image, ax=axis, shrink=0.85)
         return figure
+
+
+def draw_panel(axis: Any, panel: Mapping[str, Any], data: Mapping[str, Any]) -> Any:
+    """Draw one matrix in the colours and the range of ``data``; return the image."""
+    low, high = _range(panel["matrix"], data)
+    image = axis.imshow(
+        [[float("nan") if value is None else value for value in row] for row in panel["matrix"]],
+        cmap="gray" if data.get("colours", "grey") == "grey" else "RdBu_r",
+        vmin=low,
+        vmax=high,
+        interpolation="none",
+        extent=panel.get("extent"),
+        aspect="auto" if panel.get("extent") else "equal",
+    )
+    axis.set_title(panel.get("title", ""))
+    axis.set_xlabel(panel.get("x_label", ""))
+    axis.set_ylabel(panel.get("y_label", ""))
+    if not panel.get("extent"):
+        axis.set_xticks([])
+        axis.set_yticks([])
+    return image
 
 
 def _range(matrix: list[list[float | None]], data: Mapping[str, Any]) -> tuple[float, float]:

@@ -7,7 +7,7 @@ are) or ``colour_text`` (a sentence about the colours). A line has ``x``,
 text) and ``value``: lines with a value are coloured by it instead of by their label, as in a sweep.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from torchsets._extras import import_extra
@@ -22,13 +22,13 @@ def draw_lines(data: Mapping[str, Any]) -> Any:
     panels = data["panels"]
     columns = data.get("columns", 2)
     width = 8.4 / max(1, min(columns, len(panels)))
-    style = _Style(panels)
+    style = Style(panels)
     with panels_of(len(panels), columns=columns, size=(min(max(width, 2.2), 6.6), 2.5)) as (
         figure,
         axes,
     ):
         for axis, panel in zip(axes, panels, strict=True):
-            _draw_panel(axis, panel, style)
+            draw_panel(axis, panel, style)
         handles: dict[str, Any] = {}
         for axis in axes:
             for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
@@ -48,10 +48,10 @@ def draw_lines(data: Mapping[str, Any]) -> Any:
         return figure
 
 
-class _Style:
+class Style:
     """Which colour and dash each line has, over all panels."""
 
-    def __init__(self, panels: list[dict[str, Any]]) -> None:
+    def __init__(self, panels: Sequence[Mapping[str, Any]]) -> None:
         lines = [line for panel in panels for line in panel["lines"]]
         self.labels = list(dict.fromkeys(line.get("label", "") for line in lines))
         self.values = sorted({line["value"] for line in lines if line.get("value") is not None})
@@ -74,16 +74,15 @@ class _Style:
         }
 
 
-def _draw_panel(axis: Any, panel: Mapping[str, Any], style: _Style) -> None:
+def draw_panel(axis: Any, panel: Mapping[str, Any], style: Style) -> None:
+    """Draw the lines of one panel."""
     for line in panel["lines"]:
         stride = max(1, len(line["x"]) // _MOST_POINTS)
-        x, y = line["x"][::stride], [_number(value) for value in line["y"][::stride]]
+        x, y = line["x"][::stride], [number(value) for value in line["y"][::stride]]
         label = line.get("label") if line.get("value") is None else None
         marker = "o" if len(x) <= _FEW_POINTS else None
         axis.plot(x, y, label=label, marker=marker, markersize=3, **style.of(line))
-    axis.set_title(panel.get("title", ""))
-    axis.set_xlabel(panel.get("x_label", ""))
-    axis.set_ylabel(panel.get("y_label", ""))
+    describe_axes(axis, panel)
     if panel.get("log_x"):
         axis.set_xscale("log")
         _label_decades(axis.xaxis)
@@ -97,6 +96,13 @@ def _draw_panel(axis: Any, panel: Mapping[str, Any], style: _Style) -> None:
     axis.grid(True, linewidth=0.5, alpha=0.5, color=FAINT)
 
 
+def describe_axes(axis: Any, panel: Mapping[str, Any]) -> None:
+    """Write title and labels."""
+    axis.set_title(panel.get("title", ""))
+    axis.set_xlabel(panel.get("x_label", ""))
+    axis.set_ylabel(panel.get("y_label", ""))
+
+
 def _label_decades(axis: Any) -> None:
     """Write 0.01 instead of matplotlib's formula, which the page would show as its source."""
     ticker = import_extra("matplotlib.ticker", "app")
@@ -104,6 +110,6 @@ def _label_decades(axis: Any) -> None:
     axis.set_minor_formatter(ticker.NullFormatter())
 
 
-def _number(value: float | None) -> float:
+def number(value: float | None) -> float:
     """Records hold null for nan: a gap in the line."""
     return float("nan") if value is None else value

@@ -1,5 +1,7 @@
 """One self-contained HTML page from run folders."""
 
+import base64
+import hashlib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,6 +11,7 @@ from torchsets._extras import import_extra
 from torchsets.records import Run, write_atomically
 from torchsets.reports.curves import learning_curves
 from torchsets.reports.figures import draw_figure
+from torchsets.reports.frames import script_data
 from torchsets.reports.tables import Table, collect_tables
 
 _NOT_A_DIFFERENCE = ("seed", "device")  # runs that differ only in these are averaged
@@ -37,7 +40,8 @@ class Section:
 def write_report(runs: Sequence[Run], path: Path) -> None:
     """Draw tables, learning curves and figures of all runs into one file.
 
-    The page needs no network and no script. The same records give the same page.
+    The page needs no network. Only figures of kind ``frames`` need a script, which is ours and
+    within the page; a policy in its head lets no other run. The same records give the same page.
     """
     jinja2 = import_extra("jinja2", "app")
     loader = jinja2.FileSystemLoader(Path(__file__).parent)
@@ -45,10 +49,16 @@ def write_report(runs: Sequence[Run], path: Path) -> None:
     environment.lstrip_blocks = True
     template = environment.get_template("page.html")
     sections = [_section(index, group) for index, group in enumerate(_groups(runs))]
-    path.parent.mkdir(parents=True, exist_ok=True)
-    write_atomically(
-        path, template.render(sections=sections, markup=jinja2.utils.markupsafe.Markup)
+    moving = any("frames" in figure for section in sections for figure in section.figures)
+    script = Path(__file__).with_name("frames.js").read_text(encoding="utf-8") if moving else ""
+    page = template.render(
+        sections=sections,
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        markup=jinja2.utils.markupsafe.Markup,
     )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page)
 
 
 def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
@@ -98,8 +108,10 @@ def _section(index: int, runs: list[Run]) -> Section:
 
 
 def _drawn(name: str, figure: dict[str, Any]) -> dict[str, str]:
-    texts = {key: figure[key] for key in ("title", "caption")}
-    return {**texts, "svg": draw_figure(name, figure)}
+    drawn = {key: figure[key] for key in ("title", "caption", "alt")}
+    if figure["kind"] == "frames":
+        drawn["frames"] = script_data(figure["data"])
+    return {**drawn, "svg": draw_figure(name, figure)}
 
 
 def _describe(run: Run) -> dict[str, Any]:

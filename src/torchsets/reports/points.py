@@ -6,7 +6,7 @@ each point, which chooses its colour), ``values`` (in [0, 1], how strong each po
 and ``limit`` (the axes run from -limit to limit) or ``range`` (low, high).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from textwrap import wrap
 from typing import Any
 
@@ -22,7 +22,7 @@ def draw_points(data: Mapping[str, Any]) -> Any:
     width = min(1.8, max(1.15, 8.8 / max(1, columns)))
     with panels_of(len(panels), columns=columns, size=(width, width + 0.3)) as (figure, axes):
         for axis, panel in zip(axes, panels, strict=True):
-            _draw_panel(axis, panel, _limits(data))
+            draw_panel(axis, panel, _limits(data))
         return figure
 
 
@@ -32,7 +32,8 @@ def _limits(data: Mapping[str, Any]) -> tuple[float, float] | None:
     return (data["range"][0], data["range"][1]) if "range" in data else None
 
 
-def _draw_panel(axis: Any, panel: Mapping[str, Any], limits: tuple[float, float] | None) -> None:
+def draw_panel(axis: Any, panel: Mapping[str, Any], limits: tuple[float, float] | None) -> None:
+    """Draw one set, with both axes from ``limits[0]`` to ``limits[1]``."""
     points = panel["points"]
     size = 26 if len(points) <= 20 else 9
     if panel.get("target"):
@@ -42,8 +43,9 @@ def _draw_panel(axis: Any, panel: Mapping[str, Any], limits: tuple[float, float]
         x, y = zip(*(point[:2] for point in points), strict=True)
         if panel.get("path"):
             axis.plot(x, y, color=FAINT, linewidth=0.8, zorder=1)
+        colours = colours_of(panel.get("slots") or [0] * len(points))
         alpha = [0.15 + 0.85 * value for value in panel["values"]] if panel.get("values") else 1
-        axis.scatter(x, y, s=size, c=_colours(panel), alpha=alpha, linewidths=0)
+        axis.scatter(x, y, s=size, c=colours, alpha=alpha, linewidths=0)
     axis.set_title("\n".join(wrap(panel.get("title", ""), _LETTERS)), size=8)
     axis.set_aspect("equal", adjustable="box")
     axis.set_xticks([])
@@ -55,10 +57,8 @@ def _draw_panel(axis: Any, panel: Mapping[str, Any], limits: tuple[float, float]
         axis.set_ylim(*limits)
 
 
-def _colours(panel: Mapping[str, Any]) -> list[str]:
-    slots = panel.get("slots")
-    if slots is None:
-        return [COLOURS[0]] * len(panel["points"])
-    if max(slots) < len(COLOURS):
+def colours_of(slots: Sequence[int]) -> list[str]:
+    """One colour for each slot: of the palette if it has enough, or else in a row."""
+    if max(slots, default=0) < len(COLOURS):
         return [COLOURS[slot] for slot in slots]
-    return colour_scale(slots)
+    return colour_scale(list(slots))
