@@ -301,7 +301,12 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
     for path in paths:
         if not Path(path).is_dir():
             raise ValueError(f"path must be a folder, got {path}")
-    found = {config.parent for path in paths for config in Path(path).rglob("config.json")}
+    found = set()
+    for path in paths:
+        for folder, folders, files in os.walk(path):
+            if "config.json" in files:
+                found.add(Path(folder))
+                folders.clear()  # what is in there may vanish while the run writes it
     return sorted(found)
 
 
