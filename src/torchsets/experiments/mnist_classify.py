@@ -69,7 +69,9 @@ class Config:
         hidden: Width of the layers of the encoder.
         latent: Size of the vector that it makes.
         layers: Linear layers before the pooling.
-        classifier_hidden: Width of the classifier's hidden layer.
+        classifier_hidden: Width of the classifier's hidden layer. The thesis does not state it; its
+            3820 parameters fit 16, but then sum pooling dies in most of our seeds: every ReLU of
+            the layer stays off.
         temperature: Of FSPool's sort in training; None sorts exactly, which is far faster.
         final_temperature: What the temperature falls to, geometrically. None: it stays.
         seed: Seed of the weights, the batches and the noise.
@@ -94,7 +96,7 @@ class Config:
     hidden: int = 32
     latent: int = 16
     layers: int = 2
-    classifier_hidden: int = 16
+    classifier_hidden: int = 32
     temperature: float | None = None
     final_temperature: float | None = None
     seed: int = 0
@@ -115,7 +117,6 @@ SCALES: dict[str, dict[str, Any]] = {
     "smoke": {
         "dataset": "digits",
         "poolings": ("fspool", "sum"),
-        "sigmas": (0.0,),
         "epochs": 1,
         "encoder_epochs": 1,
         "training_sets": 320,
