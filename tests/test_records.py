@@ -106,6 +106,61 @@ def test_a_line_cut_off_by_a_crash_is_ignored_and_then_removed(recorder):
     assert path.read_text() == whole
 
 
+def test_a_resumed_run_repairs_a_line_cut_off_by_a_crash(recorder):
+    recorder.add_metrics("a", 1, {"loss": 0.5})
+    path = recorder.folder / "metrics.jsonl"
+    path.write_text(path.read_text() + '{"task": "a", "st')
+    Recorder.resume(recorder.folder).add_metrics("a", 2, {"loss": 0.25})
+    assert [line["step"] for line in read_run(recorder.folder).metrics] == [1, 2]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs the limit of a POSIX system")
+def test_a_line_that_does_not_fit_is_taken_back(recorder):
+    import resource
+
+    recorder.add_metrics("a", 1, {"loss": 0.5})
+    path = recorder.folder / "metrics.jsonl"
+    before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 9, limits[1]))  # 9 bytes are written
+    try:
+        with pytest.raises(OSError, match=r"room for .*metrics\.jsonl, got a full one \(File too"):
+            recorder.add_metrics("a", 2, {"loss": 0.5})
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert path.read_bytes() == before
+    recorder.add_metrics("a", 2, {"loss": 0.5})
+    assert len(read_run(recorder.folder).metrics) == 2
+
+
+def test_a_broken_line_is_an_error_that_names_the_file(recorder):
+    (recorder.folder / "metrics.jsonl").write_bytes(b'{"task": "a", "step": 1}\n\0\0\0\n')
+    with pytest.raises(ValueError, match=r"metrics\.jsonl must hold one JSON object per line"):
+        read_run(recorder.folder)
+
+
+def test_what_a_crash_left_half_written_is_removed(recorder):
+    recorder.add_figure("one", kind="lines", title="t", caption="c", alt="a", data={})
+    leftovers = [recorder.folder / "result.json.7.writing"]
+    leftovers += [recorder.folder / "figures" / "one.json.7.writing"]
+    for path in leftovers:
+        path.write_text("{")
+    Recorder.resume(recorder.folder)
+    assert not any(path.exists() for path in leftovers)
+
+
+def test_an_entry_missing_from_the_config_is_named(recorder):
+    write_json(recorder.folder / "config.json", {"experiment": "toy", "config": {}, "tables": []})
+    with pytest.raises(ValueError, match=r"config\.json must have all its entries, got none for s"):
+        read_run(recorder.folder)
+
+
+def test_a_conflicting_copy_of_an_environment_is_no_environment(recorder):
+    (recorder.folder / "environment-2 (copy).json").write_text("{}")
+    assert len(read_run(recorder.folder).environments) == 1
+    Recorder.resume(recorder.folder)
+    assert len(read_run(recorder.folder).environments) == 2
+
+
 def test_nan_becomes_null(recorder):
     recorder.add_metrics("a", 1, {"loss": float("nan")})
     recorder.add_result("own", model="A", column="x", value=float("inf"))

@@ -1,4 +1,7 @@
+import errno
+import io
 import json
+import os
 import subprocess
 import sys
 
@@ -7,6 +10,7 @@ import torch
 from torch import nn
 
 from torchsets.training import load_checkpoint, save_checkpoint
+from torchsets.training.checkpoints import capture, check_config, restore
 
 KILL_AT_EVERY_MOMENT = """
 import os, pathlib, signal, sys
@@ -91,7 +95,7 @@ def test_without_any_there_is_none(folder):
 
 
 @pytest.mark.parametrize("name", ["tensors.safetensors", "state.json", "manifest.json"])
-@pytest.mark.parametrize("damage", ["changed", "cut", "gone"])
+@pytest.mark.parametrize("damage", ["changed", "cut", "gone", "zeros"])
 def test_a_broken_one_is_passed_over_with_a_warning(folder, name, damage):
     save(folder, 1, 1.0)
     save(folder, 2, 2.0)
@@ -99,6 +103,8 @@ def test_a_broken_one_is_passed_over_with_a_warning(folder, name, damage):
     content = path.read_bytes()
     if damage == "gone":
         path.unlink()
+    elif damage == "zeros":  # what some file systems leave when the power goes
+        path.write_bytes(b"\xff\0\0\0")
     else:
         path.write_bytes(content[:-9] if damage == "cut" else content[:-9] + b"~" + content[-8:])
     with pytest.warns(UserWarning, match=r"000000002 is broken .*, trying an earlier"):
@@ -117,6 +123,52 @@ def test_when_all_are_broken_nothing_is_removed(folder):
     ):
         load_checkpoint(folder)
     assert (folder / "000000001" / "tensors.safetensors").exists()
+
+
+@pytest.mark.parametrize("number", [errno.EACCES, errno.EMFILE])
+def test_one_that_may_not_be_read_is_an_error_and_not_passed_over(folder, number, monkeypatch):
+    save(folder, 1, 1.0)
+    save(folder, 2, 2.0)
+    opened = io.open
+
+    def refuse(path, *rest, **options):  # root may read anything
+        if "000000002" in str(path):
+            raise OSError(number, os.strerror(number), str(path))
+        return opened(path, *rest, **options)
+
+    with monkeypatch.context() as refusing:
+        refusing.setattr(io, "open", refuse)
+        with pytest.raises(OSError, match=r"000000002 must be readable, got .*; nothing is lost"):
+            load_checkpoint(folder)
+    assert load_checkpoint(folder).state["step"] == 2
+
+
+@pytest.mark.parametrize(
+    ("model", "optimiser", "reason"),
+    [
+        (nn.Linear(2, 3), torch.optim.Adam, "size mismatch for weight"),
+        (nn.Linear(2, 2, bias=False), torch.optim.Adam, "Unexpected key"),
+        (nn.Sequential(nn.Linear(2, 2)), torch.optim.Adam, "Missing key"),
+        (
+            nn.Linear(2, 2),
+            lambda parameters: torch.optim.Adam([{"params": [one]} for one in parameters]),
+            "zip",
+        ),
+    ],
+)
+def test_one_that_does_not_fit_is_an_error_of_one_line(model, optimiser, reason, generator):
+    made = nn.Linear(2, 2)
+    captured = capture(made, torch.optim.Adam(made.parameters()), generator)
+    with pytest.raises(ValueError, match=f"checkpoint must fit .*{reason}.*made by other") as error:
+        restore(captured, model, optimiser(model.parameters()), generator)
+    assert "\n" not in str(error.value)
+
+
+def test_a_changed_configuration_is_named_field_by_field(folder):
+    made_with = {"seed": 0, "sizes": [2, 4], "old": None, "device": "cuda"}
+    check_config(made_with, {**made_with, "device": "cpu"}, folder)  # may go on elsewhere
+    with pytest.raises(ValueError, match=r"got new=1 instead of nothing, old=nothing .* null, siz"):
+        check_config(made_with, {"seed": 0, "sizes": [2], "new": 1, "device": "cuda"}, folder)
 
 
 def test_a_newer_schema_is_an_error_and_not_passed_over(folder):
