@@ -58,3 +58,8 @@ def test_no_sets_are_fine():
 def test_rejects_bad_options(side, noise, message):
     with pytest.raises(ValueError, match=message):
         toy_counting_sets(2, side=side, noise=noise)
+
+
+def test_squares_too_small_for_an_area_overlap_nothing(generator):
+    sets = toy_counting_sets(4, side=1e-30, noise=0.0, generator=generator)
+    assert sets.weights.tolist() == torch.zeros(4, 10).tolist()

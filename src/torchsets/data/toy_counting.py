@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsets.boxes import box_iou
+from torchsets.boxes import box_area, box_intersection
 
 
 class CountingSets(NamedTuple):
@@ -68,7 +68,21 @@ def toy_counting_sets(
     true = rank < count.unsqueeze(1)
     corner = torch.rand(sets, boxes, 2, generator=generator) * (1 - side)
     squares = torch.cat([corner, corner + side], dim=-1)
-    overlap = box_iou(squares).masked_fill(~true.unsqueeze(1), 0)
     drawn = torch.rand(sets, boxes, generator=generator)
-    weights = (1 - noise) * overlap.amax(dim=2) + noise * drawn
+    weights = (1 - noise) * _largest_overlap(squares, true) + noise * drawn
     return CountingSets(squares, weights, true, count)
+
+
+def _largest_overlap(squares: Tensor, true: Tensor) -> Tensor:
+    """Of each box with a true one, (B, N).
+
+    The sets come last in memory, because there are many more of them than boxes, and nothing
+    branches on ``true``, which no processor can predict: half the time of ``box_iou``.
+    """
+    boxes = squares.permute(2, 1, 0).contiguous().permute(2, 1, 0)  # (B, N, 4)
+    others = boxes * true.unsqueeze(-1)  # the others have no area: they overlap nothing
+    shared = box_intersection(boxes, others)
+    union = box_area(boxes).unsqueeze(2) + box_area(others).unsqueeze(1) - shared
+    # The smallest number guards squares so small that their area is 0.
+    overlap = shared / union.clamp(min=torch.finfo(union.dtype).tiny)
+    return overlap.amax(dim=2).contiguous()
