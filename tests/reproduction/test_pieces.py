@@ -53,3 +53,8 @@ def test_a_table_may_have_several_seeds_at_a_scale():
     table = TABLES["fspool/polygons-direct"]._replace(seeds={"full": 2})
     seeds = {piece.config["seed"] for piece in plan_pieces(table, [], "full", None)}
     assert seeds == {0, 1}
+
+
+def test_a_table_with_nothing_to_run_is_an_error():
+    with pytest.raises(ValueError, match=r"must leave something of fspool/mnist to run, got scale"):
+        plan_pieces(TABLES["fspool/mnist"], ["sigmas=0.5"], "cpu", None)

@@ -1,8 +1,8 @@
 """Sets to learn from: generated, embedded, and downloaded once."""
 
+from torchsets._folders import data_folder
 from torchsets.data.buckets import SizeBuckets
 from torchsets.data.digits import digit_point_sets, small_digit_sets
-from torchsets.data.files import data_folder
 from torchsets.data.idx import read_idx
 from torchsets.data.mnist import MNIST_FILES, idx_point_sets, mnist_point_sets
 from torchsets.data.point_sets import PointSets, add_noise, jitter

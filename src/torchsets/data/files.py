@@ -10,15 +10,6 @@ _SECONDS = 60
 _CHUNK = 1 << 20
 
 
-def data_folder() -> Path:
-    """The folder of all data: ``TORCHSETS_DATA``, or ``torchsets`` in the user's cache."""
-    chosen = os.environ.get("TORCHSETS_DATA")
-    if chosen:
-        return Path(chosen)
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "torchsets"
-
-
 def find_file(path: Path, *, md5: str, mirrors: Sequence[str]) -> Path:
     """Return ``path`` once it holds the expected bytes, downloading it if it is missing.
 

@@ -40,6 +40,16 @@ class Field(NamedTuple):
     default: str
 
 
+_MNIST_FILES = tuple(
+    f"mnist/{name}.gz"
+    for name in (
+        "train-images-idx3-ubyte",
+        "train-labels-idx1-ubyte",
+        "t10k-images-idx3-ubyte",
+        "t10k-labels-idx1-ubyte",
+    )
+)
+_MNIST_SOURCE = "https://ossci-datasets.s3.amazonaws.com/mnist (tried by itself on the first run)"
 EXPERIMENTS: dict[str, Experiment] = {
     experiment.name: experiment
     for experiment in (
@@ -60,12 +70,16 @@ EXPERIMENTS: dict[str, Experiment] = {
             "classify MNIST as point sets with FSPool, sum, mean and max pooling",
             ("fspool/mnist", "fspool/mnist2", "fspool/mnist-100"),
             {"smoke": "10 s", "cpu": "15 min", "full": "a week"},
+            data=_MNIST_FILES,
+            source=_MNIST_SOURCE,
         ),
         Experiment(
             "mnist-reconstruct",
             "denoise MNIST as point sets: FSPool + FSUnpool against MLP and LSTM decoders",
             ("fspool/mnist1", "fspool/mnist1-masked"),
             {"smoke": "10 s", "cpu": "1 h", "full": "two weeks"},
+            data=_MNIST_FILES,
+            source=_MNIST_SOURCE,
         ),
         Experiment(
             "count-toy",

@@ -21,7 +21,7 @@ from torchsets.experiments.count_toy_figures import (
     draw_matrices,
     draw_samples,
 )
-from torchsets.experiments.count_toy_frames import draw_counting
+from torchsets.experiments.count_toy_frames import draw_sample
 from torchsets.records import Recorder
 from torchsets.training import Settings, pick_device, seed_everything, train
 
@@ -266,17 +266,19 @@ def _record(
 def _draw_counters(
     recorder: Recorder, sweeps: Sequence[Sweep], counters: dict[Place, Counter], *, boxes: int
 ) -> None:
-    """Functions for the sweeps nearest to those of the thesis, q = 0.5 and l = 0.5."""
-    for varied in ("l", "q"):
+    """Functions for the sweeps nearest to those of the thesis, q = 0.5 and l = 0.5; a sample."""
+    for varied, shown_at in (("l", 0.0), ("q", 0.5)):
         chosen = [sweep for sweep in sweeps if sweep.varied == varied]
         if chosen:
             sweep = min(chosen, key=lambda sweep: abs(sweep.fixed - 0.5))
             learned = [counters[place] for place in sweep.places]
             draw_functions(recorder, varied, sweep.title, sweep.values, learned)
+            sweep = min(chosen, key=lambda sweep: abs(sweep.fixed - shown_at))
+            learned = [counters[place].cpu() for place in sweep.places]
+            draw_sample(recorder, varied, sweep.title, sweep.places, learned)
     place = min(counters, key=lambda place: abs(place.side - 0.2) + abs(place.noise - 0.1))
     generator = torch.Generator().manual_seed(TEST_SEED)
     sets = toy_counting_sets(
         4, side=place.side, noise=place.noise, boxes=boxes, generator=generator
     )
     draw_matrices(recorder, counters[place].cpu(), sets, title=str(place))
-    draw_counting(recorder, counters[place].cpu(), side=place.side, noise=place.noise)

@@ -1,6 +1,7 @@
-"""Two figures to play with: one set of the toy counting task, its noise and its side length.
+"""A figure to play with: one set of the toy counting task while its noise or side length varies.
 
-The squares, and the noise that is mixed into their weights, stay the same while a slider moves.
+Where the squares lie, and the noise that is mixed into their weights, stay the same. The counting
+module of each frame is the one that was trained for it.
 """
 
 from collections.abc import Sequence
@@ -14,13 +15,12 @@ from torchsets.counting import CountDetails, Counter
 from torchsets.experiments.rounding import rounded
 from torchsets.records import Recorder
 
-NOISES = [step / 20 for step in range(21)]
-SIDES = [step / 20 for step in range(1, 21)]
-_TRUE = 4
+_TRUE = 4  # objects
+_MOST_FRAMES = 21
 
 
 class Sample(NamedTuple):
-    """Where squares lie and what noise they get, for any side length.
+    """A set of the toy counting task for any side length and noise.
 
     Attributes:
         places: Share of the room that is left of and above each square, (N, 2).
@@ -32,27 +32,25 @@ class Sample(NamedTuple):
     noise: Tensor
     true: int
 
+    def at(self, side: float, share: float) -> tuple[Tensor, Tensor]:
+        """Boxes (N, 4) and weights (N,), as ``toy_counting_sets`` makes them for l and q."""
+        corner = self.places * (1 - side)
+        boxes = torch.cat([corner, corner + side], dim=-1)
+        overlap = box_iou(boxes.unsqueeze(0))[0, :, : self.true].amax(dim=1)
+        return boxes, (1 - share) * overlap + share * self.noise
 
-def draw_sample(boxes: int, generator: torch.Generator) -> Sample:
-    """Draw a sample, the true objects first, then the others by their overlap with these."""
+
+def sample_of(boxes: int, generator: torch.Generator) -> Sample:
+    """Draw a sample: the true objects, then the others by their overlap with these."""
     true = min(_TRUE, boxes)
-    places = torch.rand(boxes, 2, generator=generator)
-    noise = torch.rand(boxes, generator=generator)
-    score = seen(Sample(places, noise, true), side=0.4, share=0.0)[1]
-    order = torch.cat([torch.arange(true), true + score[true:].argsort(descending=True)])
-    return Sample(places[order], noise[order], true)
+    drawn = torch.rand(boxes, 3, generator=generator)
+    sample = Sample(drawn[:, :2], drawn[:, 2], true)
+    order = sample.at(0.4, 0.0)[1].argsort(descending=True, stable=True)  # true ones weigh 1
+    return Sample(sample.places[order], sample.noise[order], true)
 
 
-def seen(sample: Sample, *, side: float, share: float) -> tuple[Tensor, Tensor]:
-    """Boxes (N, 4) and noisy weights (N,), as :func:`toy_counting_sets` makes them."""
-    corner = sample.places * (1 - side)
-    boxes = torch.cat([corner, corner + side], dim=-1)
-    overlap = box_iou(boxes.unsqueeze(0))[0, :, : sample.true].amax(dim=1)
-    return boxes, (1 - share) * overlap + share * sample.noise
-
-
-def similarity_matrices(counter: Counter, details: CountDetails, weights: Tensor) -> Tensor:
-    """How similar each pair of proposals is, (B, n, n): what duplicates are divided by."""
+def similarities(counter: Counter, details: CountDetails, weights: Tensor) -> Tensor:
+    """How similar each pair of proposals is, (B, n, n): what the module divides by."""
     _, _, f3, f4, f5 = counter.activations[:5]
     edges = f4(details.A) * f5(details.D)
     difference = (edges.unsqueeze(1) - edges.unsqueeze(2)).abs()  # (B, n, n, n)
@@ -62,76 +60,77 @@ def similarity_matrices(counter: Counter, details: CountDetails, weights: Tensor
 
 
 @torch.no_grad()
-def draw_counting(recorder: Recorder, counter: Counter, *, side: float, noise: float) -> None:
-    """Record the matrices of one sample while q varies, and while l varies."""
-    sample = draw_sample(counter.objects, torch.Generator().manual_seed(5))
-    about = f"The counting module was trained at l = {side:g}, q = {noise:g}."
-    for name, values, places in (
-        ("noise q", NOISES, [(side, value) for value in NOISES]),
-        ("side length l", SIDES, [(value, noise) for value in SIDES]),
-    ):
-        letter, held = name[-1], f"l = {side:g}" if name[-1] == "q" else f"q = {noise:g}"
-        data = _figure_data(counter, sample, places)
-        recorder.add_figure(
-            f"sample-{letter}",
-            kind="frames",
-            title=f"One set of the toy counting task while the {name} varies, {held}",
-            caption="Blue boxes have weight 1, red ones 0; the first "
-            f"{sample.true} are the true objects. A: products of the weights. D: 0 for the "
-            "same box, 1 for disjoint ones. The learned f1 and f2 keep edges between relevant "
-            "boxes that are apart. Boxes that see the same edges are similar: duplicates. C "
-            f"divides by their number; its sum is the square of the count c. {about}",
-            alt="Two images with squares, and the matrices of the counting module: weights, "
-            "distances, edges, similarities and counts.",
-            data={
-                **data,
-                "slider": {"label": name.capitalize(), "values": values},
-                "start": values.index(min(values, key=lambda value: abs(value - 0.2))),
-            },
-        )
+def draw_sample(
+    recorder: Recorder,
+    varied: str,
+    fixed: str,
+    places: Sequence[tuple[float, float]],
+    counters: Sequence[Counter],
+) -> None:
+    """Record the matrices of one sample at each l and q of a sweep, with the counter for it."""
+    stride = -(-len(places) // _MOST_FRAMES)
+    places, counters = places[::stride], counters[::stride]
+    if len(places) < 2:
+        return
+    sample = sample_of(counters[0].objects, torch.Generator().manual_seed(5))
+    name = "side length l" if varied == "l" else "noise q"
+    values = [side if varied == "l" else share for side, share in places]
+    recorder.add_figure(
+        f"sample-{varied}",
+        kind="frames",
+        title=f"One set of the toy counting task while the {name} varies, {fixed}",
+        caption=f"Blue boxes have weight 1, red ones 0; the first {sample.true} are the true "
+        "objects. A: products of the weights. D: 0 for the same box, 1 for disjoint ones. The "
+        "learned f1 and f2 keep the edges between relevant boxes that are apart. Boxes that see "
+        "the same edges are similar: duplicates. C divides by their number; its sum is the square "
+        "of the count c. At each value it is the module that was trained there.",
+        alt="Two images with squares, and the matrices of the counting module: weights, "
+        "distances, edges, similarities and counts.",
+        data={
+            "slider": {"label": name.capitalize(), "values": values},
+            "start": values.index(min(values, key=lambda value: abs(value - 0.3))),
+            **_panels(sample, places, counters),
+        },
+    )
 
 
-def _figure_data(
-    counter: Counter, sample: Sample, places: Sequence[tuple[float, float]]
+def _panels(
+    sample: Sample, places: Sequence[tuple[float, float]], counters: Sequence[Counter]
 ) -> dict[str, Any]:
-    drawn = [seen(sample, side=side, share=share) for side, share in places]
-    boxes = torch.stack([one for one, _ in drawn])
-    weights = torch.stack([one for _, one in drawn])
-    details = counter.inspect(boxes, weights)
-    f1, f2 = counter.activations[:2]
-    matrices = {
-        "A: relevant": details.A,
-        "D: apart": details.D,
-        "f1(A) f2(D): edges": f1(details.A) * f2(details.D),
-        "Similarity": similarity_matrices(counter, details, weights),
-        "C: edges and loops over duplicates": details.C,
-    }
-    truth = [1.0] * sample.true + [0.0] * (len(sample.noise) - sample.true)
-    corners = _shared(boxes)
+    frames: dict[str, list[Tensor]] = {}
+    texts = []
+    for place, counter in zip(places, counters, strict=True):
+        boxes, weights = (entry.unsqueeze(0) for entry in sample.at(*place))
+        details = counter.inspect(boxes, weights)
+        f1, f2 = counter.activations[:2]
+        for title, matrix in (
+            ("boxes", boxes),
+            ("weights", weights),
+            ("A: relevant", details.A),
+            ("D: apart", details.D),
+            ("f1(A) f2(D): edges", f1(details.A) * f2(details.D)),
+            ("Similarity", similarities(counter, details, weights)),
+            ("C: what is counted", details.C),
+        ):
+            frames.setdefault(title, []).append(matrix[0])
+        texts.append(
+            f"{sample.true} true objects, count c = {details.count.item():.2f} with confidence "
+            f"{details.confidence.item():.2f}; the weights sum to {weights.sum().item():.2f}"
+        )
+    corners, weighted = _shared(frames.pop("boxes")), _shared(frames.pop("weights"))
+    count = len(sample.noise)
+    truth = [[float(box < sample.true) for box in range(count)]]
     panels: list[dict[str, Any]] = [
-        {"kind": "boxes", "title": "True objects", "boxes": corners, "weights": [truth]},
-        {"kind": "boxes", "title": "Weights", "boxes": corners, "weights": _shared(weights)},
+        {"kind": "boxes", "title": "True objects", "boxes": corners, "weights": truth},
+        {"kind": "boxes", "title": "Weights", "boxes": corners, "weights": weighted},
     ]
-    panels += [
-        {
-            "kind": "matrix",
-            "title": title,
-            "matrices": _shared(matrix),
-            "range": [0, 1],
-            "rows": [str(box + 1) for box in range(len(truth))],
-        }
-        for title, matrix in matrices.items()
-    ]
-    numbers = torch.stack([details.count, weights.sum(dim=1), details.confidence], dim=1)
-    texts = [
-        f"{sample.true} true objects, count c = {count:.2f} with confidence {sure:.2f}; "
-        f"the weights sum to {total:.2f}"
-        for count, total, sure in numbers.tolist()
-    ]
+    about = {"kind": "matrix", "range": [0, 1], "rows": [str(1 + box) for box in range(count)]}
+    for title, matrices in frames.items():
+        panels.append({**about, "title": title, "matrices": _shared(matrices)})
     return {"panels": panels, "texts": texts}
 
 
-def _shared(frames: Tensor) -> list[Any]:
+def _shared(frames: Sequence[Tensor]) -> list[Any]:
     """The frames with two decimals; a single one if all are equal."""
-    frames = frames if bool((frames != frames[0]).any()) else frames[:1]
-    return rounded(frames, 2)
+    stacked = torch.stack(list(frames))
+    return rounded(stacked if bool((stacked != stacked[0]).any()) else stacked[:1], 2)

@@ -44,12 +44,22 @@ class Redrawn(NamedTuple):
 
 
 _POLYGONS = {"smoke": "10 s", "cpu": "6 min", "full": "30 min"}
+_MNIST_CLASSES = {"smoke": "1 min", "cpu": "15 min", "full": "a week"}
+_MNIST_SETS = {"smoke": "1 min", "cpu": "1 h", "full": "two weeks"}
 TABLES: dict[str, Redrawn] = {
     table.key: table
     for table in (
         Redrawn("fspool/polygons-direct", "polygons", _POLYGONS),
         Redrawn("fspool/polygons-chamfer", "polygons", _POLYGONS),
         Redrawn("fspool/polygons-hungarian", "polygons", _POLYGONS),
+        *(
+            Redrawn(key, "mnist-classify", _MNIST_CLASSES, seeds={"full": 6})
+            for key in ("fspool/mnist", "fspool/mnist2", "fspool/mnist-100")
+        ),
+        *(
+            Redrawn(key, "mnist-reconstruct", _MNIST_SETS, seeds={"full": 6})
+            for key in ("fspool/mnist1", "fspool/mnist1-masked")
+        ),
         Redrawn(
             "perm/sorting-text",
             "sort-numbers",

@@ -41,6 +41,11 @@ def plan_pieces(
     if seeds is None:
         seeds = range(whole.seed, whole.seed + table.seeds.get(scale, 1))
     parts = experiment.pieces(table.key, whole)
+    if not parts:
+        raise ValueError(
+            f"scale and fields must leave something of {table.key} to run, got scale {scale}"
+            + "".join(f", {word}" for word in words)
+        )
     names = _names(start, parts, experiment.pieces(table.key, experiment.Config()))
     pieces = []
     for name, part in zip(names, parts, strict=True):
