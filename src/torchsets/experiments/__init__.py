@@ -20,7 +20,7 @@ class Experiment(NamedTuple):
         summary: One line.
         tables: Keys of the thesis' tables that it redraws.
         durations: How long each scale takes.
-        data: Files that it needs, below the data folder (``TORCHSETS_DATA``).
+        data: Files that it needs below the data folder (``TORCHSETS_DATA``); not at scale smoke.
         source: Where to get them.
     """
 

@@ -62,8 +62,8 @@ def reproduce(
         jobs: Pieces at a time; None: as many as there are cores.
     """
     with open_view() as view:
-        for line in describe_missing_data(table):
-            view.say(line)
+        for line in describe_missing_data(table) if scale != "smoke" else []:
+            view.say(f"missing: {line}")
         pieces = plan_elsewhere(table, words, scale, seeds)
         planned = [
             Job(piece, place, out / "logs" / f"{place.folder.name}.txt")

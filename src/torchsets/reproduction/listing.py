@@ -14,41 +14,29 @@ def list_tables() -> str:
     """Describe every table: how long each scale takes, which data is missing, what is not yet."""
     width = max(map(len, TABLES)) + 2
     thesis = thesis_tables()
-    lines = []
+    lines = ["time on two cores, one seed:", ""]
+    lacking: dict[tuple[str, ...], list[str]] = {}
     for table in TABLES.values():
         times = ", ".join(f"{scale} {table.durations[scale]}" for scale in SCALES)
         note = "" if table.key in thesis else "  (tables of our own)"
+        missing = tuple(describe_missing_data(table))
+        if missing:
+            note = "  (data is missing)"
+            lacking.setdefault(missing, []).append(table.key)
         lines.append(f"{table.key:<{width}}{times}{note}")
-        lines += [f"{'':<{width}}{line}" for line in describe_missing_data(table)]
+    for missing, keys in lacking.items():
+        lines += ["", *_wrap(f"missing for {', '.join(keys)}, scales cpu and full:")]
+        lines += [f"  {line}" for line in missing]
     waiting = ", ".join(key for key in thesis if key not in TABLES)
-    return "\n".join(
-        [
-            "time on two cores, one seed:",
-            "",
-            *lines,
-            "",
-            *textwrap.wrap(
-                f"not yet: {waiting}",
-                _WIDTH,
-                subsequent_indent="  ",
-                break_on_hyphens=False,
-                break_long_words=False,
-            ),
-            "",
-            "redraw one: torchsets reproduce TABLE [--scale smoke|cpu|full] [--seeds 0 1 2]",
-        ]
-    )
+    lines += ["", *_wrap(f"not yet: {waiting}"), ""]
+    lines.append("redraw one: torchsets reproduce TABLE [--scale smoke|cpu|full] [--seeds 0 1 2]")
+    return "\n".join(lines)
 
 
 def describe_missing_data(table: Redrawn) -> list[str]:
     """Name the files that are missing and where to get them; empty if nothing is."""
-    missing = table.missing_data()
-    if not missing:
-        return []
-    return [
-        *(f"missing: {path}" for path in missing),
-        f"get {'it' if len(missing) == 1 else 'them'} from {EXPERIMENTS[table.experiment].source}",
-    ]
+    missing = [str(path) for path in table.missing_data()]
+    return [*missing, f"from {EXPERIMENTS[table.experiment].source}"] if missing else []
 
 
 def explain_unknown(key: str) -> str:
@@ -59,4 +47,10 @@ def explain_unknown(key: str) -> str:
     return (
         f"table must be one that torchsets reproduce --list shows, got {key!r}; "
         f"the nearest is {nearest!r}"
+    )
+
+
+def _wrap(text: str) -> list[str]:
+    return textwrap.wrap(
+        text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
     )
