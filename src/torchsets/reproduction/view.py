@@ -45,7 +45,8 @@ class LineView:
             self.say(_summary(jobs, time.monotonic() - self.began))
             for job in jobs:
                 if job.state == "running":
-                    self.say(" " * 8 + "  ".join(cell for cell in _cells(job) if cell))
+                    name, task, _, *numbers = _cells(job)
+                    self.say(f"        {name}  {task}  {', '.join(filter(None, numbers))}".rstrip())
 
     def say(self, line: str) -> None:
         self.stream.write(line + "\n")
@@ -57,7 +58,7 @@ class LiveView:
 
     def __init__(self) -> None:
         console = import_extra("rich.console", "app").Console(stderr=True, highlight=False)
-        self.table_class = import_extra("rich.table", "app").Table
+        self.text_class = import_extra("rich.text", "app").Text
         self.live: Any = import_extra("rich.live", "app").Live(
             console=console, auto_refresh=False, transient=True
         )
@@ -80,17 +81,10 @@ class LiveView:
         if time.monotonic() - self.shown < _SECONDS_BETWEEN_PICTURES:
             return
         self.shown = time.monotonic()
-        table = self.table_class.grid(padding=(0, 2))
-        for column in range(5):
-            table.add_column(no_wrap=True, justify="right" if column > 2 else "left")
-        for job in jobs:
-            if job.state == "running":
-                table.add_row(*_cells(job, bar=True))
-        outer = self.table_class.grid()
-        if table.row_count:
-            outer.add_row(table)
-        outer.add_row(_summary(jobs, time.monotonic() - self.began))
-        self.live.update(outer, refresh=True)
+        running = [_cells(job) for job in jobs if job.state == "running"]
+        lines = [*_fit(running, self.live.console.width), _summary(jobs, self.shown - self.began)]
+        text = self.text_class("\n".join(lines), no_wrap=True, overflow="crop")
+        self.live.update(text, refresh=True)
 
     def say(self, line: str) -> None:
         self.live.console.print(line, markup=False, soft_wrap=True)
@@ -123,17 +117,45 @@ def _summary(jobs: Sequence[Job], seconds: float) -> str:
     return f"{', '.join(shown)}; {duration(seconds)}"
 
 
-def _cells(job: Job, *, bar: bool = False) -> tuple[str, str, str, str, str]:
+def _cells(job: Job) -> tuple[str, ...]:
     progress = job.read_progress()
     if not progress:
-        return job.piece.name, "beginning", "", "", ""
+        return job.piece.name, "beginning", "", "", "", ""
     step, steps = progress["step"], progress["steps"]
     filled = round(_BAR * step / max(1, steps))
-    drawn = f"{'━' * filled}{'╌' * (_BAR - filled)} " if bar else ""
     return (
         job.piece.name,
         progress["task"],
-        f"{drawn}{step}/{steps}",
+        "━" * filled + "╌" * (_BAR - filled),
+        f"{step}/{steps}",
         f"loss {progress['loss']:.2e}",
         f"{duration(progress['seconds_left'])} left",
     )
+
+
+def _fit(rows: Sequence[tuple[str, ...]], width: int) -> list[str]:
+    """Align the cells; where there is no room drop the bar, then shorten names and tasks.
+
+    Example:
+        >>> _fit([("seed=0", "mlp-hungarian", "━━", "1/10", "loss 1", "3 s left")], 42)
+        ['seed=0  mlp-hun…  1/10  loss 1  3 s left']
+    """
+
+    def total() -> int:
+        return sum(max(map(len, column)) + 2 for column in zip(*rows, strict=True))
+
+    if rows and total() > width:
+        rows = [row[:2] + row[3:] for row in rows]
+    for column in (1, 0):
+        longest = max((len(row[column]) for row in rows), default=0)
+        room = max(6, longest - max(0, total() - width))
+        rows = [(*row[:column], _shorten(row[column], room), *row[column + 1 :]) for row in rows]
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in rows
+    ]
+
+
+def _shorten(text: str, room: int) -> str:
+    return text if len(text) <= room else f"{text[: room - 1]}…"
