@@ -159,6 +159,11 @@ class Recorder:
         """Return one that takes everything and writes nothing: of several processes one writes."""
         return cls(Path(folder), experiment, config, _empty_result(), lock=None)
 
+    @property
+    def tasks(self) -> dict[str, dict[str, Any]]:
+        """What :meth:`add_task` has recorded so far, by task."""
+        return dict(self._result["tasks"])
+
     def add_metrics(self, task: str, step: int, values: Mapping[str, float]) -> None:
         """Append one line of the learning curve of a task."""
         if not self._may_write():
@@ -203,6 +208,21 @@ class Recorder:
     def add_table(self, key: str, *, caption: str, unit: str, better: str | None = None) -> None:
         """Describe a table of results that the thesis does not have."""
         self._result["tables"][key] = {"caption": caption, "unit": unit, "better": better}
+        self._write_result()
+
+    def add_data(self, name: str, digest: str) -> None:
+        """Record which data the run uses; a resumed run must have the same.
+
+        Raises:
+            ValueError: If the run began with other data of that name. Nothing is lost.
+        """
+        known = self._result.setdefault("data", {}).setdefault(name, digest)
+        if known != digest:
+            raise ValueError(
+                f"{name} must be the data that the run in {self.folder} began with, got other data "
+                f"({digest} instead of {known}): its files have changed; put them back and go on, "
+                "or start a new run"
+            )
         self._write_result()
 
     def add_result(

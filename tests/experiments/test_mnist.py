@@ -28,6 +28,14 @@ def run_words(module, folder, *words):
     return {(cell["table"], cell["model"], cell["column"]): cell["value"] for cell in cells}
 
 
+def write_small_dataset(folder):
+    for prefix in ("train", "t10k"):  # eight images of 3 x 3 pixels
+        head = bytes([0, 0, 8, 3]) + b"".join(size.to_bytes(4, "big") for size in (8, 3, 3))
+        (folder / f"{prefix}-images-idx3-ubyte").write_bytes(head + bytes([9, 200] * 36))
+        head = bytes([0, 0, 8, 1]) + (8).to_bytes(4, "big")
+        (folder / f"{prefix}-labels-idx1-ubyte").write_bytes(head + bytes(range(8)))
+
+
 def test_with_a_narrow_classifier_it_has_about_the_parameters_of_the_thesis():
     config = mnist_classify.Config(classifier_hidden=16)
     model = mnist_classify.build_classifier(config, "fspool")
@@ -90,7 +98,12 @@ def test_unknown_names_are_refused(field):
 def test_a_frozen_encoder_stays_as_it_was_and_an_unfrozen_one_moves(tmp_path):
     words = ["models=fspool", "sigmas=0", "test_sets=8"]
     run_words(mnist_reconstruct, tmp_path / "auto", *words)
-    words = [f"encoders={tmp_path / 'auto'}", "poolings=fspool", "starts=frozen,unfrozen"]
+    words = [
+        f"encoders={tmp_path / 'auto'}",
+        "poolings=fspool",
+        "starts=frozen,unfrozen",
+        "sigmas=0",
+    ]
     cells = run_words(mnist_classify, tmp_path / "run", *words)
     folder = tmp_path / "auto" / "checkpoint" / "sigma=0.00" / "fspool"
     before = load_checkpoint(folder).tensors["model.element_encoder.0.weight"]
@@ -102,14 +115,14 @@ def test_a_frozen_encoder_stays_as_it_was_and_an_unfrozen_one_moves(tmp_path):
 
 
 def test_missing_encoders_are_named(tmp_path):
-    words = [f"encoders={tmp_path}", "poolings=fspool", "starts=frozen"]
+    words = [f"encoders={tmp_path}", "poolings=fspool", "starts=frozen", "sigmas=0"]
     with pytest.raises(ValueError, match=r"encoders must hold a trained fspool at sigma 0.0, got"):
         run_words(mnist_classify, tmp_path / "run", *words)
 
 
 def test_training_with_the_relaxed_sort_is_measured_with_both_sorts(tmp_path):
-    words = ["poolings=fspool", "starts=random", "temperature=1", "training_sets=64"]
-    cells = run_words(mnist_classify, tmp_path / "run", *words, "test_sets=20")
+    words = ["poolings=fspool", "starts=random", "sigmas=0", "temperature=1", "test_sets=20"]
+    cells = run_words(mnist_classify, tmp_path / "run", *words, "training_sets=64")
     row = "FSPool, sigma=0.00, random init"
     for column in ("relaxed at test", "exact at test"):
         assert 0 <= cells["mnist/exact-sort", row, column] <= 100
@@ -163,15 +176,26 @@ def test_every_auto_encoder_trains_and_is_measured(tmp_path, words):
 
 
 def test_a_folder_of_another_dataset_fills_no_table_of_the_thesis(tmp_path):
-    for prefix in ("train", "t10k"):  # eight images of 3 x 3 pixels
-        head = bytes([0, 0, 8, 3]) + b"".join(size.to_bytes(4, "big") for size in (8, 3, 3))
-        (tmp_path / f"{prefix}-images-idx3-ubyte").write_bytes(head + bytes([9, 200] * 36))
-        head = bytes([0, 0, 8, 1]) + (8).to_bytes(4, "big")
-        (tmp_path / f"{prefix}-labels-idx1-ubyte").write_bytes(head + bytes(range(8)))
+    write_small_dataset(tmp_path)
     cells = run_words(
         mnist_classify, tmp_path / "run", f"dataset={tmp_path}", "starts=random", "batch_size=2"
     )
     assert {table for table, _, _ in cells} == {"mnist/accuracy", "mnist/seconds"}
+
+
+def test_data_that_changes_under_a_run_stops_its_resume(tmp_path):
+    folder, data = tmp_path / "run", tmp_path / "data"
+    data.mkdir()
+    write_small_dataset(data)
+    run_words(mnist_classify, folder, f"dataset={data}", "starts=random", "batch_size=2")
+    config = mnist_classify.Config(dataset=str(data), batch_size=2)
+    before = {path: path.read_bytes() for path in folder.rglob("*") if path.is_file()}
+    images = data / "train-images-idx3-ubyte"
+    images.write_bytes(images.read_bytes()[:-1] + bytes([0]))  # one pixel
+    with pytest.raises(ValueError, match=r"training sets must be the data that the run .* began"):
+        mnist_classify.run(config, Recorder.resume(folder))
+    for path, content in before.items():
+        assert path.name == "result.json" or path.read_bytes() == content
 
 
 @pytest.mark.parametrize(

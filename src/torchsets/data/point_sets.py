@@ -1,5 +1,6 @@
 """Many labelled sets of different sizes without padding: all points one after the other."""
 
+import hashlib
 from typing import Any
 
 import numpy as np
@@ -49,6 +50,13 @@ class PointSets:
         # Where there is padding any row will do: it is set to 0 below.
         rows = torch.where(mask, self._starts[chosen].unsqueeze(1) + position, 0)
         return SetBatch(self.values[rows].masked_fill_(~mask.unsqueeze(-1), 0), mask)
+
+    def digest(self) -> str:
+        """Return a short fingerprint of all points, sizes and labels."""
+        digest = hashlib.sha256()
+        for part in (self.values, self.sizes, self.labels):
+            digest.update(part.numpy().tobytes())
+        return digest.hexdigest()[:16]
 
     def select(self, chosen: Tensor) -> "PointSets":
         """Some of the sets, (B,) long, in that order."""

@@ -25,6 +25,13 @@ from torchsets.experiments.mnist_sets import (
     pieces_of,
     with_mask_feature,
 )
+from torchsets.experiments.mnist_tables import (
+    ROWS,
+    STARTS,
+    describe_tables,
+    record_accuracy,
+    record_seconds,
+)
 from torchsets.padded import SetBatch
 from torchsets.pooling import FSPool
 from torchsets.records import Recorder, read_run
@@ -37,9 +44,7 @@ from torchsets.training import (
     train,
 )
 
-ROWS = {"fspool": "FSPool", "sum": "Sum", "mean": "Mean", "max": "Max"}
 AUTO_ENCODERS = {"fspool": "fspool", "sum": "sum-mlp", "mean": "mean-mlp", "max": "max-mlp"}
-STARTS = {"frozen": "Frozen", "unfrozen": "Unfrozen", "random": "Random init"}
 _TEST_BATCH = 200
 _RELAXED_TEST_BATCH = 16  # the relaxed sort needs 32 N^2 numbers for each set
 
@@ -138,18 +143,22 @@ class Batch(NamedTuple):
 
 def run(config: Config, recorder: Recorder) -> None:
     """Train a classifier for each noise, start and pooling, and measure it after each epoch."""
-    _describe_tables(config, recorder)
+    describe_tables(recorder, relaxed=config.temperature is not None)
     sets = load_sets(config.dataset, "train", config.training_sets)
     test = load_sets(config.dataset, "test", config.test_sets)
+    recorder.add_data("training sets", sets.digest())
+    recorder.add_data("test sets", test.digest())
     curves: dict[str, dict[str, list[tuple[int, float]]]] = {}
     pools: dict[str, Tensor] = {}
     for sigma in config.sigmas:
         for start in config.starts:
             for pooling in config.poolings:
-                model, curve = _train(config, recorder, sigma, start, pooling, sets, test)
+                task = f"sigma={sigma:.2f} {start}/{pooling}"
+                model, curve = _train(config, recorder, sigma, start, pooling, sets, test, task)
+                record_seconds(recorder, sigma, start, pooling, task, epochs=config.epochs)
                 panel = f"sigma={sigma:.2f}, {STARTS[start].lower()}"
                 curves.setdefault(panel, {})[ROWS[pooling]] = curve
-                _record(config, recorder, sigma, start, pooling, curve)
+                record_accuracy(recorder, sigma, start, pooling, curve, dataset=config.dataset)
                 if config.temperature is not None and pooling == "fspool":
                     _compare_sorts(config, recorder, sigma, start, model, test)
                 if isinstance(model.encoder.pool, FSPool):
@@ -192,9 +201,10 @@ def _train(
     pooling: str,
     sets: PointSets,
     test: PointSets,
+    task: str,
 ) -> tuple[Classifier, list[tuple[int, float]]]:
     """Train one classifier; return it with its accuracy after each epoch."""
-    weights = None if start == "random" else _encoder(config, recorder, sigma, pooling)
+    weights = None if start == "random" else _encoder(config, recorder, sigma, pooling, sets)
     seed_everything(config.seed)
     model = build_classifier(config, pooling, int(sets.labels.max()) + 1)
     model.to(pick_device(config.device))
@@ -203,7 +213,6 @@ def _train(
     model.encoder.requires_grad_(start != "frozen")
     chosen = minibatches(sets, config.batch_size, seed=config.seed, bucketed=config.bucketed)
     steps = config.epochs * chosen.per_epoch
-    task = f"sigma={sigma:.2f} {start}/{pooling}"
 
     def draw(step: int, generator: torch.Generator) -> Batch:
         indices, temperature = chosen(step), temperature_at(config, step / steps)
@@ -250,7 +259,7 @@ def temperature_at(config: Config, share: float) -> float | None:
 
 
 def _encoder(
-    config: Config, recorder: Recorder, sigma: float, pooling: str
+    config: Config, recorder: Recorder, sigma: float, pooling: str, sets: PointSets
 ) -> Mapping[str, Tensor]:
     """The encoder's weights from an auto-encoder that is read, or trained here."""
     name = AUTO_ENCODERS[pooling]
@@ -270,7 +279,6 @@ def _encoder(
         dataset=config.dataset,
         mask_feature=config.mask_feature,
         epochs=config.encoder_epochs,
-        training_sets=config.training_sets,
         batch_size=config.batch_size,
         hidden=config.hidden,
         latent=config.latent,
@@ -278,7 +286,7 @@ def _encoder(
         device=config.device,
     )
     task = f"sigma={sigma:.2f} auto-encoder/{name}"
-    model = mnist_reconstruct.train_auto_encoder(settings, recorder, name, sigma, task=task)
+    model = mnist_reconstruct.train_auto_encoder(settings, recorder, name, sigma, sets, task=task)
     return encoder_weights(model.state_dict())
 
 
@@ -321,70 +329,6 @@ def _accuracy(
         on_device = batch._replace(elements=batch.elements.to(device), mask=batch.mask.to(device))
         right += int((_scores(model, on_device).argmax(dim=1).cpu() == batch.labels).sum())
     return {"accuracy": 100 * right / len(test)}
-
-
-def _describe_tables(config: Config, recorder: Recorder) -> None:
-    recorder.add_table(
-        "mnist/accuracy",
-        caption="Test accuracy of the classifiers after 1, 10, 100 and the last epoch",
-        unit="%",
-        better="higher",
-    )
-    recorder.add_table(
-        "mnist/seconds",
-        caption="Seconds per epoch of training with its evaluation, on the machine of the run",
-        unit="s",
-        better="lower",
-    )
-    if config.temperature is not None:
-        recorder.add_table(
-            "mnist/exact-sort",
-            caption="Test accuracy of FSPool classifiers that were trained with the relaxed sort: "
-            "measured with it, and with the exact sort",
-            unit="%",
-            better="higher",
-        )
-
-
-def _record(
-    config: Config,
-    recorder: Recorder,
-    sigma: float,
-    start: str,
-    pooling: str,
-    curve: list[tuple[int, float]],
-) -> None:
-    row, column = ROWS[pooling], STARTS[start]
-    for epoch, accuracy in curve:
-        if epoch not in (1, 10, 100, config.epochs):
-            continue
-        epochs = "1 epoch" if epoch == 1 else f"{epoch} epochs"
-        recorder.add_result(
-            "mnist/accuracy",
-            model=row,
-            column=f"sigma={sigma:.2f}, {column}, {epochs}",
-            value=accuracy,
-        )
-        place = _thesis_cell(sigma, column, epoch)
-        if place is not None and config.dataset in ("mnist", "digits"):
-            recorder.add_result(place[0], model=row, column=place[1], value=accuracy)
-    seconds = read_run(recorder.folder).result["tasks"][f"sigma={sigma:.2f} {start}/{pooling}"]
-    recorder.add_result(
-        "mnist/seconds",
-        model=row,
-        column=f"sigma={sigma:.2f}, {column}",
-        value=seconds["seconds"] / config.epochs,
-    )
-
-
-def _thesis_cell(sigma: float, start: str, epoch: int) -> tuple[str, str] | None:
-    """The table and column of the thesis that an accuracy belongs to."""
-    if sigma not in (0.0, 0.05) or epoch not in (1, 10, 100):
-        return None
-    if epoch == 100:
-        return "fspool/mnist-100", f"sigma={sigma:.2f} {start}"
-    table = "fspool/mnist" if sigma == 0.05 else "fspool/mnist2"
-    return table, f"{'1 epoch' if epoch == 1 else '10 epochs'} {start}"
 
 
 def _compare_sorts(

@@ -115,7 +115,10 @@ class Batch(NamedTuple):
 
 def run(config: Config, recorder: Recorder) -> None:
     """Train every model at every noise, measure and draw them."""
+    sets = load_sets(config.dataset, "train", config.training_sets)
     test = load_sets(config.dataset, "test", config.test_sets)
+    recorder.add_data("training sets", sets.digest())
+    recorder.add_data("test sets", test.digest())
     recorder.add_table(
         "mnist/masked-chamfer",
         caption="Test Chamfer loss between the predicted and the true points alone, without "
@@ -128,7 +131,8 @@ def run(config: Config, recorder: Recorder) -> None:
     trained: dict[tuple[str, float], nn.Module] = {}
     for sigma in config.sigmas:
         for name in config.models:
-            model = train_auto_encoder(config, recorder, name, sigma, task=task_name(name, sigma))
+            task = task_name(name, sigma)
+            model = train_auto_encoder(config, recorder, name, sigma, sets, task=task)
             trained[name, sigma] = model
             measure(config, recorder, name, sigma, model, test)
     models = {
@@ -156,7 +160,7 @@ def pieces(table: str, config: Config) -> list[Config]:
 
 
 def train_auto_encoder(
-    config: Config, recorder: Recorder, name: str, sigma: float, *, task: str
+    config: Config, recorder: Recorder, name: str, sigma: float, sets: PointSets, *, task: str
 ) -> nn.Module:
     """Train one model, or load it if the run has it already."""
     seed_everything(config.seed)
@@ -167,7 +171,6 @@ def train_auto_encoder(
         slots=config.slots,
         mask_feature=config.mask_feature,
     ).to(pick_device(config.device))
-    sets = load_sets(config.dataset, "train", config.training_sets)
     chosen = minibatches(sets, config.batch_size, seed=config.seed, bucketed=config.bucketed)
 
     def draw(step: int, generator: torch.Generator) -> Batch:
