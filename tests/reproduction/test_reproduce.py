@@ -85,7 +85,9 @@ def test_stopped_twice_and_continued_one_by_one_it_gives_the_same_table(whole, t
     assert code == 130
     assert "ending now" in shown
     assert not table_of(tmp_path / "out")["complete"]
-    assert "NOT COMPLETE: 0 of 2" in (tmp_path / "out" / "fspool-polygons-chamfer.txt").read_text()
+    text = (tmp_path / "out" / "fspool-polygons-chamfer.txt").read_text()
+    assert text.startswith("fspool/polygons-chamfer: no number is recorded yet")
+    assert "NOT COMPLETE: 0 of 2" in text
     code, shown = stop(command, tmp_path, signals=1)
     assert code == 130
     assert "saves first" in shown

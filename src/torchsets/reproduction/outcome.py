@@ -26,8 +26,9 @@ def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, 
         runs[job.piece.name] = read_run(job.place.folder)
     merged = [merge_runs(runs, table.merge) for runs in by_seed.values()]
     tables = [found for found in collect_tables(merged) if table.shows(found.key)]
-    shown = [table_as_text(found, all_rows=True) for found in tables]
-    text = "\n\n".join(shown) if recorded else "nothing is recorded yet"
+    begun = [found for found in tables if any(row.ours is not None for row in found.rows)]
+    shown = [table_as_text(found, all_rows=True) for found in begun]
+    text = "\n\n".join(shown) or f"{table.key}: no number is recorded yet"
     text = f"{text}\n\n{_about(jobs, merged)}\n"
     stem = table.key.replace("/", "-")
     paths = [out / f"{stem}.{kind}" for kind in ("txt", "json", "html")]
