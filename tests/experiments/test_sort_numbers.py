@@ -9,6 +9,7 @@ from torchsets.experiments.sort_numbers import (
     SCALES,
     Config,
     TrueGradientOptimiser,
+    build_model,
     draw_sets,
     evaluate,
     run,
@@ -98,6 +99,39 @@ def test_the_comparison_is_drawn_antisymmetric(smoke):
     for panel in smoke.figures["comparison-F"]["data"]["panels"]:
         matrix = torch.tensor(panel["matrix"])
         torch.testing.assert_close(matrix, -matrix.mT)
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_without_bias_wider_intervals_are_sorted_in_the_same_way(bias):
+    torch.manual_seed(0)
+    model = build_model(Config(hidden_bias=bias), "po-u", 5).double()
+    for parameter in model.parameters():
+        if parameter.requires_grad:
+            nn.init.normal_(parameter)
+    sets = draw_sets(7, 5, (0, 1), seed=0)
+    same = torch.allclose(model(sets).permutation, model(1000 * sets).permutation)
+    assert same == (not bias)
+
+
+def test_rows_of_models_without_bias_say_so(tmp_path):
+    config = Config(
+        sizes=(5,),
+        training_sets=(64,),
+        batch_sizes=(64,),
+        seeds=(1,),
+        models=("po-u",),
+        hidden_bias=False,
+        test_sets=2,
+        transfer_from=(),
+        true_gradient_size=0,
+    )
+    recorder = Recorder.start(
+        tmp_path / "run", experiment="sort-numbers", scale="smoke", config=asdict(config)
+    )
+    run(config, recorder)
+    recorder.finish()
+    rows = {row for row, _, _ in cells(read_run(tmp_path / "run"), "sort-numbers/perfect")}
+    assert rows == {"PO-U without bias, n=5, 64 sets"}
 
 
 class Fixed(nn.Module):

@@ -43,6 +43,8 @@ class Config:
         models: Any of po-u, linear.
         inner_steps: Gradient steps on the permutation, T.
         hidden: Hidden units of the comparison.
+        hidden_bias: Whether they have a bias, as in the thesis. Without, F(s x, s y) = s F(x, y):
+            sets from [0, s] are sorted exactly as those from [0, 1].
         learning_rate: Of Adam.
         test_sets: Sets per interval for sizes up to 120.
         large_test_sets: Sets per interval for larger ones.
@@ -61,6 +63,7 @@ class Config:
     models: tuple[str, ...] = ("po-u", "linear")
     inner_steps: int = 6
     hidden: int = 16
+    hidden_bias: bool = True
     learning_rate: float = 0.1
     test_sets: int = 1000
     large_test_sets: int = 100
@@ -140,7 +143,7 @@ def run(config: Config, recorder: Recorder) -> None:
                 model = _train(config, recorder, name, size, index, seed)
                 if name == "po-u":
                     optimisers.setdefault(size, model)
-                row = _row(f"{ROWS[name]}, n={size}", config.training_sets[index])
+                row = _row(f"{_label(config, name)}, n={size}", config.training_sets[index])
                 scores = _measure(config, recorder, model, row, size, seed)
                 wrong = mistakes.setdefault(name, {}).setdefault(size, {})
                 for interval, score in scores.items():
@@ -179,6 +182,7 @@ def build_model(config: Config, name: str, size: int) -> nn.Module:
     if name == "linear":
         return LinearAssignment(1, size)
     cost = PairwiseCost(1, config.hidden)
+    cast(nn.Linear, cost.compare[0]).bias.requires_grad_(config.hidden_bias)  # it starts at 0
     if name == "true-gradient":
         return TrueGradientOptimiser(cost, steps=config.inner_steps)
     return PermutationOptimiser(cost, steps=config.inner_steps)
@@ -212,6 +216,7 @@ def _train(
     batch_size = config.batch_sizes[index]
     steps = max(1, config.training_sets[index] // batch_size)
     every = max(1, steps // 128)
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def loss(sets: Tensor) -> Tensor:
         ordered: OrderedSets = model(sets)
@@ -222,7 +227,7 @@ def _train(
 
     train(
         model,
-        torch.optim.Adam(model.parameters(), lr=config.learning_rate),
+        torch.optim.Adam(trained, lr=config.learning_rate),
         loss,
         lambda step, generator: torch.rand(batch_size, size, 1, generator=generator),
         recorder=recorder,
@@ -253,6 +258,10 @@ def _measure(
     return scores
 
 
+def _label(config: Config, name: str) -> str:
+    return ROWS[name] + (" without bias" if name == "po-u" and not config.hidden_bias else "")
+
+
 def _row(name: str, training_sets: int) -> str:
     return name if training_sets == THESIS_SETS else f"{name}, {training_sets} sets"
 
@@ -278,7 +287,7 @@ def _summarise(
         }
         for column, size in cells.items():
             if size is not None:
-                row = _row(ROWS[name], max(config.training_sets))
+                row = _row(_label(config, name), max(config.training_sets))
                 recorder.add_result(table, model=row, column=column, value=size)
 
 
@@ -293,7 +302,7 @@ def _transfer(config: Config, recorder: Recorder, model: nn.Module, trained: int
             for what, value in (("perfect", score.perfect), ("positions", score.positions)):
                 recorder.add_result(
                     f"sort-numbers/transfer-{what}",
-                    model=f"PO-U trained on n={trained}, {list(interval)}",
+                    model=f"{_label(config, 'po-u')} trained on n={trained}, {list(interval)}",
                     column=f"n={size}",
                     value=value,
                 )
