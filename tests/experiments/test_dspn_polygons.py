@@ -29,6 +29,14 @@ def test_smoke_run_measures_every_model_and_draws(tmp_path):
         assert len(panel["lines"][0]["x"]) == len(panel["lines"][0]["y"]) == 11
         steps = json.loads((tmp_path / "run/figures" / f"{task}-steps.json").read_text())
         assert len(steps["data"]["panels"]) == 2 * steps["data"]["columns"]
+        descent = record.figures[f"{task}-descent"]["data"]
+        assert descent["slider"]["values"] == list(range(11))
+        for panel, shown in zip(descent["panels"], (0, steps["data"]["columns"]), strict=False):
+            start = torch.tensor(steps["data"]["panels"][shown]["points"])
+            torch.testing.assert_close(
+                torch.tensor(panel["points"][0]), start, atol=5e-4, rtol=0
+            )  # three decimals
+            assert len(panel["points"]) == 11
 
 
 def test_errors_are_distances_in_the_best_matching():

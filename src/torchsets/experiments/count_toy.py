@@ -119,7 +119,7 @@ class Sweep(NamedTuple):
 def run(config: Config, recorder: Recorder) -> None:
     """Train and measure every model at every setting, then draw what they learned."""
     sweeps = sweeps_of(config)
-    counters: dict[Place, Counter] = {}
+    counters: dict[Place, tuple[Counter, nn.Module]] = {}
     accuracies: dict[tuple[str, Place], float] = {}
     for place in sorted({place for sweep in sweeps for place in sweep.places}):
         for name in config.models:
@@ -129,7 +129,7 @@ def run(config: Config, recorder: Recorder) -> None:
             model = _train(config, recorder, name, place)
             accuracies[name, place] = _measure(config, model, place)
             if isinstance(model.features, Counter):
-                counters[place] = model.features
+                counters[place] = (model.features, model.project)
         _record(recorder, sweeps, place, accuracies)
     draw_samples(recorder, boxes=config.boxes)
     panels = []
@@ -264,21 +264,25 @@ def _record(
 
 
 def _draw_counters(
-    recorder: Recorder, sweeps: Sequence[Sweep], counters: dict[Place, Counter], *, boxes: int
+    recorder: Recorder,
+    sweeps: Sequence[Sweep],
+    counters: dict[Place, tuple[Counter, nn.Module]],
+    *,
+    boxes: int,
 ) -> None:
     """Functions for the sweeps nearest to those of the thesis, q = 0.5 and l = 0.5; a sample."""
     for varied, shown_at in (("l", 0.0), ("q", 0.5)):
         chosen = [sweep for sweep in sweeps if sweep.varied == varied]
         if chosen:
             sweep = min(chosen, key=lambda sweep: abs(sweep.fixed - 0.5))
-            learned = [counters[place] for place in sweep.places]
+            learned = [counters[place][0] for place in sweep.places]
             draw_functions(recorder, varied, sweep.title, sweep.values, learned)
             sweep = min(chosen, key=lambda sweep: abs(sweep.fixed - shown_at))
-            learned = [counters[place].cpu() for place in sweep.places]
-            draw_sample(recorder, varied, sweep.title, sweep.places, learned)
+            used = [counters[place] for place in sweep.places]
+            draw_sample(recorder, varied, sweep.title, sweep.places, used)
     place = min(counters, key=lambda place: abs(place.side - 0.2) + abs(place.noise - 0.1))
     generator = torch.Generator().manual_seed(TEST_SEED)
     sets = toy_counting_sets(
         4, side=place.side, noise=place.noise, boxes=boxes, generator=generator
     )
-    draw_matrices(recorder, counters[place].cpu(), sets, title=str(place))
+    draw_matrices(recorder, counters[place][0].cpu(), sets, title=str(place))

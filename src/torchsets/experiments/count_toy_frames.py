@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsets.boxes import box_iou
 from torchsets.counting import CountDetails, Counter
@@ -65,14 +65,18 @@ def draw_sample(
     varied: str,
     fixed: str,
     places: Sequence[tuple[float, float]],
-    counters: Sequence[Counter],
+    counters: Sequence[tuple[Counter, nn.Module]],
 ) -> None:
-    """Record the matrices of one sample at each l and q of a sweep, with the counter for it."""
+    """Record the matrices of one sample at each l and q of a sweep.
+
+    ``counters`` has for each of them the counting module, and the layer that turns its features
+    into scores of the counts.
+    """
     stride = -(-len(places) // _MOST_FRAMES)
     places, counters = places[::stride], counters[::stride]
     if len(places) < 2:
         return
-    sample = sample_of(counters[0].objects, torch.Generator().manual_seed(5))
+    sample = sample_of(counters[0][0].objects, torch.Generator().manual_seed(5))
     name = "side length l" if varied == "l" else "noise q"
     values = [side if varied == "l" else share for side, share in places]
     recorder.add_figure(
@@ -83,7 +87,8 @@ def draw_sample(
         "objects. A: products of the weights. D: 0 for the same box, 1 for disjoint ones. The "
         "learned f1 and f2 keep the edges between relevant boxes that are apart. Boxes that see "
         "the same edges are similar: duplicates. C divides by their number; its sum is the square "
-        "of the count c. At each value it is the module that was trained there.",
+        "of c, from which a linear layer reads the count. At each value it is the module that was "
+        "trained there.",
         alt="Two images with squares, and the matrices of the counting module: weights, "
         "distances, edges, similarities and counts.",
         data={
@@ -95,11 +100,14 @@ def draw_sample(
 
 
 def _panels(
-    sample: Sample, places: Sequence[tuple[float, float]], counters: Sequence[Counter]
+    sample: Sample,
+    places: Sequence[tuple[float, float]],
+    counters: Sequence[tuple[Counter, nn.Module]],
 ) -> dict[str, Any]:
     frames: dict[str, list[Tensor]] = {}
     texts = []
-    for place, counter in zip(places, counters, strict=True):
+    for place, (counter, project) in zip(places, counters, strict=True):
+        counter, project = counter.cpu(), project.cpu()
         boxes, weights = (entry.unsqueeze(0) for entry in sample.at(*place))
         details = counter.inspect(boxes, weights)
         f1, f2 = counter.activations[:2]
@@ -114,8 +122,10 @@ def _panels(
         ):
             frames.setdefault(title, []).append(matrix[0])
         texts.append(
-            f"{sample.true} true objects, count c = {details.count.item():.2f} with confidence "
-            f"{details.confidence.item():.2f}; the weights sum to {weights.sum().item():.2f}"
+            f"{sample.true} true objects; the model says "
+            f"{project(counter(boxes, weights)).argmax().item()} (c = {details.count.item():.2f}, "
+            f"confidence {details.confidence.item():.2f}); the weights sum to "
+            f"{weights.sum().item():.2f}."
         )
     corners, weighted = _shared(frames.pop("boxes")), _shared(frames.pop("weights"))
     count = len(sample.noise)

@@ -103,7 +103,7 @@ def draw_descent(recorder: Recorder, task: str, what: str, outcomes: Outcomes) -
             lines.append({"label": label, "x": list(range(len(loss))), "y": rounded(loss)})
     if not panels:
         return
-    title = "Representation loss, as a power of ten"
+    title = "log10 of the representation loss"
     curves = {"kind": "lines", "title": title, "lines": lines, "x_label": "step"}
     steps = max(len(panel["points"]) for panel in panels)
     recorder.add_figure(
@@ -124,7 +124,7 @@ def draw_descent(recorder: Recorder, task: str, what: str, outcomes: Outcomes) -
 def _descent_panel(title: str, elements: Tensor, polygon: Tensor) -> dict[str, Any]:
     """A panel of the steps (T, N, 2) of one set."""
     farthest = elements[elements.isfinite()].abs().max().item()
-    limit = min(4.0, math.ceil(2 * farthest) / 2)
+    limit = min(3.0, math.ceil(2 * farthest) / 2)
     return {
         "kind": "points",
         "title": title,

@@ -32,7 +32,7 @@ def draw_sorting_steps(
         },
         {
             "kind": "bars",
-            "title": "Output at each position (black: the sorted numbers)",
+            "title": "Output at each position (lines: the sorted numbers)",
             "bars": rounded(outputs),
             "marks": rounded(numbers.sort(dim=1).values.squeeze(2)),
             "range": [0, 1],

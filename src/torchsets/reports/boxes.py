@@ -28,7 +28,9 @@ def draw_panel(axis: Any, panel: Mapping[str, Any]) -> None:
     colour_map = import_extra("matplotlib", "app").colormaps["RdYlBu"]
     rectangle = import_extra("matplotlib.patches", "app").Rectangle
     weights = panel.get("weights") or [1.0] * len(panel["boxes"])
-    pairs = sorted(zip(weights, panel["boxes"], strict=True), key=lambda pair: abs(pair[0] - 0.5))
+    pairs = sorted(
+        zip(weights, panel["boxes"], strict=True), key=lambda pair: (abs(pair[0] - 0.5), pair[0])
+    )
     for weight, (left, top, right, bottom) in pairs:
         axis.add_patch(
             rectangle(

@@ -52,6 +52,7 @@
       const colour = (slot) => (panel.slot_colours || panel.palette)[panel.slot_colours ? slot : 0];
       const size = points.length > 20 ? 3 : 5;
       border(group);
+      group = svg(group, "svg", { width: SIDE, height: SIDE }); // cuts off what lies outside
       for (const [a, b] of panel.targets ? at(panel.targets, index) : []) {
         svg(group, "circle", { cx: x(a), cy: y(b), r: 1.7 * size, class: "ring" });
       }
@@ -74,7 +75,8 @@
       const boxes = at(panel.boxes, index);
       const weights = at(panel.weights, index);
       const order = boxes.map((_, box) => box);
-      order.sort((a, b) => Math.abs(weights[a] - 0.5) - Math.abs(weights[b] - 0.5));
+      const sure = (box) => Math.abs(weights[box] - 0.5);
+      order.sort((a, b) => sure(a) - sure(b) || weights[a] - weights[b]); // the sure ones on top
       for (const box of order) {
         const [left, top, right, bottom] = boxes[box].map((value) => SIDE * value);
         const place = { x: left, y: top, width: right - left, height: bottom - top };
@@ -150,10 +152,6 @@
         if (place >= 0 && line.y[place] !== null) {
           svg(group, "circle", { cx: cursor, cy: y(line.y[place]), r: 4, fill: stroke });
         }
-        if (line.label) {
-          const label = { x: SIDE - 4, y: 12 + 13 * rank, fill: stroke, class: "label" };
-          svg(group, "text", label, line.label);
-        }
       });
     },
   };
@@ -170,12 +168,17 @@
     border(group);
   }
 
-  function preparePanel(parent, panel) {
+  // What the widest names need, so that the squares of all panels are of one size.
+  function margins(panels) {
+    const named = (panel) => panel.kind === "bars" || panel.kind === "lines";
+    const left = (panel) => (named(panel) || panel.rows ? 30 : 4) + (panel.y_label ? 14 : 0);
+    const bottom = (panel) => (named(panel) || panel.columns ? 16 : 4) + (panel.x_label ? 16 : 0);
+    return { left: Math.max(...panels.map(left)), bottom: Math.max(...panels.map(bottom)) };
+  }
+
+  function preparePanel(parent, panel, { left, bottom }) {
     const place = html(parent, "div", { className: "panel" });
     html(place, "div", { className: "title", textContent: panel.title || "" });
-    const named = panel.kind === "bars" || panel.kind === "lines";
-    const left = (named || panel.rows ? 30 : 4) + (panel.y_label ? 14 : 0);
-    const bottom = (named || panel.columns ? 16 : 4) + (panel.x_label ? 14 : 0);
     const picture = svg(place, "svg", {
       viewBox: `${-left} -4 ${SIDE + left + 8} ${SIDE + bottom + 4}`,
       role: "img",
@@ -183,13 +186,19 @@
     });
     const group = svg(picture, "g");
     if (panel.x_label) {
-      const label = { x: SIDE / 2, y: SIDE + bottom - 5, class: "name" };
+      const label = { x: SIDE / 2, y: SIDE + bottom - 8, class: "name" };
       svg(picture, "text", label, panel.x_label);
     }
     if (panel.y_label) {
       const turn = `translate(${8 - left} ${SIDE / 2}) rotate(-90)`;
       svg(picture, "text", { transform: turn, class: "name" }, panel.y_label);
     }
+    const labels = html(place, "div", { className: "labels" });
+    (panel.lines || []).forEach((line, rank) => {
+      if (!line.label) return;
+      const label = html(labels, "div", { textContent: line.label });
+      label.style.color = panel.palette[rank % panel.palette.length];
+    });
     return group;
   }
 
@@ -232,9 +241,11 @@
     const { input, output } = prepareControls(moving, slider, number);
     const said = html(moving, "p", { className: "said", hidden: !data.texts });
     const parent = html(moving, "div", { className: "panels" });
+    const around = margins(data.panels);
+    parent.classList.toggle("small", data.panels.every((panel) => panel.kind === "points"));
     const panels = data.panels.map((panel) => {
       const shown = { ...panel, palette, ramps };
-      return [preparePanel(parent, shown), shown];
+      return [preparePanel(parent, shown, around), shown];
     });
     const show = () => {
       const index = Number(input.value);
