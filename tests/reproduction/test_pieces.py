@@ -49,6 +49,13 @@ def test_a_changed_field_is_in_the_name_and_in_the_words():
     assert piece.words == ["zeroed_sizes=", "steps=7", "seed=4"]
 
 
+def test_a_value_with_a_slash_does_not_make_folders_of_folders():
+    words = ["dataset=/data/fashion", "sigmas=0.0", "poolings=sum", "starts=random"]
+    (piece,) = plan_pieces(TABLES["fspool/mnist2"], words, "cpu", None)
+    assert piece.name.startswith("dataset=_data_fashion,poolings=sum")
+    assert piece.config["dataset"] == "/data/fashion"
+
+
 def test_a_table_may_have_several_seeds_at_a_scale():
     table = TABLES["fspool/polygons-direct"]._replace(seeds={"full": 2})
     seeds = {piece.config["seed"] for piece in plan_pieces(table, [], "full", None)}

@@ -55,7 +55,7 @@ def plan_pieces(
             if config_from_words(table.experiment, changed, scale) != config:
                 raise ValueError(f"a piece must be told by words, got {changed} for {config}")
             recorded = json.loads(json.dumps(asdict(config)))
-            named = ",".join([*name, f"seed={seed}"])
+            named = ",".join([*name, f"seed={seed}"]).replace("/", "_")  # it names a folder
             pieces.append(Piece(named, table.experiment, scale, changed, recorded))
     return pieces
 
