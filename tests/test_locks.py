@@ -37,6 +37,7 @@ child = os.fork()
 if child == 0:
     try:
         recorder.add_metrics("a", 1, {"loss": 0.5})
+        print(os.getpid(), "has written", flush=True)
     except ValueError as error:
         print(os.getpid(), error, flush=True)
     time.sleep(600)  # a worker that outlives its parent
@@ -235,6 +236,23 @@ def test_a_lock_file_that_is_removed_by_hand_is_not_mixed_up(folder):
     del older  # must not remove the file of the newer one
     assert (folder / ".lock").exists()
     newer.finish()
+
+
+def test_a_lock_file_that_its_holder_just_removed_is_opened_again(folder, monkeypatch):
+    opened, seen = os.open, []
+
+    def open_late(path, *rest, **options):
+        handle = opened(path, *rest, **options)
+        if str(path).endswith(".lock") and not seen:
+            seen.append(path)
+            os.unlink(path)  # the last holder ends between our open and our lock
+        return handle
+
+    monkeypatch.setattr(os, "open", open_late)
+    recorder = Recorder.start(folder, **WHAT)
+    assert seen
+    assert (folder / ".lock").exists()
+    recorder.finish()
 
 
 def test_without_locks_in_the_file_system_there_is_a_warning(folder, monkeypatch):
