@@ -63,6 +63,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
         parser.error(f"unknown arguments: {' '.join(rest)}")
     if rest:  # fields may also stand after the options, which argparse does not foresee
         options.fields.extend(rest)
+    if options.command in (run, demo):
+        # Read when torch loads: threads that wait sleep instead of taking a core from the others.
+        os.environ.setdefault("OMP_WAIT_POLICY", "passive")
     rank = os.environ.get("RANK", "0")  # torchrun sets it
     speaker = "" if rank == "0" else f"process {rank}: "
     try:
@@ -257,8 +260,9 @@ def _resume(name: str, folder: str) -> Path:
 
 
 def _run_recorded(config: Any, name: str, open_folder: Callable[[], Recorder], title: str) -> Path:
-    from torchsets.training import is_first, keep_freed_memory
+    from torchsets.training import is_first, keep_freed_memory, pick_device, use_one_thread
 
+    use_one_thread(pick_device(getattr(config, "device", "auto")))
     recorder = _first_writes(open_folder, name, dataclasses.asdict(config))
     if is_first():
         print(title, flush=True)

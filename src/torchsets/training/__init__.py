@@ -6,6 +6,7 @@ from torchsets.training.loop import Settings, linear_decay, seed_everything, tra
 from torchsets.training.memory import keep_freed_memory
 from torchsets.training.minibatches import Minibatches
 from torchsets.training.processes import is_first, join_processes, on_first, process_count
+from torchsets.training.threads import use_one_thread
 
 __all__ = [
     "Minibatches",
@@ -21,4 +22,5 @@ __all__ = [
     "save_checkpoint",
     "seed_everything",
     "train",
+    "use_one_thread",
 ]
