@@ -21,6 +21,7 @@ The page draws them with ``frames.js``. Without a script there is the start fram
 
 import json
 from collections.abc import Mapping
+from textwrap import wrap
 from typing import Any
 
 from torchsets._extras import import_extra
@@ -29,6 +30,7 @@ from torchsets.reports.canvas import COLOURS, FAINT, INK, panels_of
 
 _PER_FRAME = ("points", "targets", "boxes", "weights", "matrices", "bars", "marks")
 _RAMPS = {"grey": "gray", "diverging": "RdBu_r", "weights": "RdYlBu"}
+_LETTERS = 26  # that fit above a panel
 _RAMP_STEPS = 33  # neighbours cannot be told apart
 
 
@@ -73,10 +75,11 @@ def _ramp(colour_map: str) -> list[str]:
 
 
 def _still(panel: Mapping[str, Any], data: Mapping[str, Any]) -> dict[str, Any]:
-    """The panel with only the start frame of what changes."""
+    """The panel with only the start frame of what changes, and a title that fits."""
     start = data.get("start", 0)
-    chosen = {key: panel[key] for key in _PER_FRAME if key in panel}
-    return {**panel, **{key: all_[min(start, len(all_) - 1)] for key, all_ in chosen.items()}}
+    frames = {key: panel[key] for key in _PER_FRAME if key in panel}
+    shown = {key: many[min(start, len(many) - 1)] for key, many in frames.items()}
+    return {**panel, **shown, "title": "\n".join(wrap(panel.get("title", ""), _LETTERS))}
 
 
 def _draw_points(axis: Any, panel: Mapping[str, Any], data: Mapping[str, Any]) -> None:
@@ -107,6 +110,8 @@ def _draw_bars(axis: Any, panel: Mapping[str, Any], data: Mapping[str, Any]) -> 
 def _draw_lines(axis: Any, panel: Mapping[str, Any], data: Mapping[str, Any]) -> None:
     lines.draw_panel(axis, panel, lines.Style([panel]))
     axis.axvline(data["slider"]["values"][data.get("start", 0)], color=FAINT)
+    if any(line.get("label") for line in panel["lines"]):
+        axis.legend(fontsize=6)
 
 
 _DRAW = {
