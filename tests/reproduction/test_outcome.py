@@ -1,7 +1,10 @@
 """Pieces put together are what one run would have been."""
 
+from torchsets.experiments.tables import Redrawn
 from torchsets.records import Recorder, read_run
-from torchsets.reproduction import merge_runs
+from torchsets.reproduction import Job, Piece, merge_runs
+from torchsets.reproduction.folders import Place
+from torchsets.reproduction.outcome import write_outcome
 
 
 def record(folder, *, size, results, seed=0):
@@ -18,7 +21,7 @@ def record(folder, *, size, results, seed=0):
     return read_run(folder)
 
 
-FIGURE = {"kind": "lines", "title": "Lines", "caption": "", "alt": "", "data": {}}
+FIGURE = {"kind": "lines", "title": "Lines", "caption": "", "alt": "", "data": {"panels": []}}
 
 
 def merged(tmp_path, choices=None):
@@ -55,6 +58,17 @@ def test_figures_of_the_same_name_say_which_piece_they_are_of(tmp_path):
         "n=8 both": "Lines (n=8)",
         "n=2 both": "Lines (n=2)",
     }
+
+
+def test_columns_rise_whatever_the_order_in_which_the_pieces_ran(tmp_path):
+    jobs = []
+    for size in (16, 8, 2):
+        record(tmp_path / str(size), size=size, results={f"n={size}": 1.0})
+        piece = Piece(f"n={size}", "toy", "smoke", [], {"seed": 0})
+        jobs.append(Job(piece, Place(tmp_path / str(size), "done"), tmp_path / "log.txt", "done"))
+    text, files = write_outcome(Redrawn("toy", "toy", {}), jobs, tmp_path)
+    assert text.splitlines()[1].split() == ["n=2", "n=8", "n=16"]
+    assert [path.name for path in files] == ["toy.txt", "toy.json", "toy.html"]
 
 
 def test_a_configuration_lists_the_values_of_what_differs(tmp_path):

@@ -1,5 +1,6 @@
 """The table from what the pieces have recorded: as text, as JSON and as a page."""
 
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
@@ -19,11 +20,11 @@ def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, 
 
     What is missing yet is shown as missing.
     """
-    recorded = [job for job in jobs if (job.place.folder / "config.json").exists()]
     by_seed: dict[int, dict[str, Run]] = {}
-    for job in recorded:
-        runs = by_seed.setdefault(job.piece.config["seed"], {})
-        runs[job.piece.name] = read_run(job.place.folder)
+    for job in sorted(jobs, key=lambda job: _natural(job.piece.name)):
+        if (job.place.folder / "config.json").exists():
+            runs = by_seed.setdefault(job.piece.config["seed"], {})
+            runs[job.piece.name] = read_run(job.place.folder)
     merged = [merge_runs(runs, table.merge) for runs in by_seed.values()]
     tables = [found for found in collect_tables(merged) if table.shows(found.key)]
     begun = [found for found in tables if any(row.ours is not None for row in found.rows)]
@@ -87,6 +88,11 @@ def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
         result=result,
         figures=figures,
     )
+
+
+def _natural(name: str) -> list[tuple[int, str]]:
+    """Sort n=4 before n=16, so that columns and figures rise."""
+    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
 
 
 def _merge_results(
