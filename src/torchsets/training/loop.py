@@ -19,6 +19,7 @@ from torch import Tensor, nn
 from torchsets.records import Recorder
 from torchsets.training import processes
 from torchsets.training.checkpoints import (
+    Checkpoint,
     capture,
     check_config,
     load_checkpoint,
@@ -162,9 +163,8 @@ class _Training:
         self.sums: dict[str, Tensor] = {}
         self.rates = [group["lr"] for group in optimiser.param_groups]
         self.folder = recorder.folder / "checkpoint" / task
-        found = processes.on_first(lambda: load_checkpoint(self.folder))
+        found = processes.on_first(self.load)
         if found is not None:
-            check_config(found.state.get("config", recorder.config), recorder.config, self.folder)
             restore(found, model, optimiser, self.generator)
             self.step, self.seconds = found.state["step"], found.state["seconds"]
             self.data_seconds = found.state.get("data_seconds", 0.0)
@@ -172,6 +172,12 @@ class _Training:
         recorder.rewind(task, self.step)
         self.resumed_at, self.saved_at = time.perf_counter(), time.perf_counter()
         self.seconds_before = self.seconds
+
+    def load(self) -> Checkpoint | None:
+        found, config = load_checkpoint(self.folder), self.recorder.config
+        if found is not None:
+            check_config(found.state.get("config", config), config, self.folder)
+        return found
 
     def draw_part(self, draw: Draw, device: torch.device) -> Part:
         began = time.perf_counter()
