@@ -187,12 +187,33 @@ def test_play_runs_until_it_is_paused(page):
     slider = sliders(page)[0]
     play = page.find_element(By.CSS_SELECTOR, ".frames button")
     page.execute_script(MOVE, slider, slider.get_attribute("max"))
-    play.click()
+    end = picture(page, slider)
+    play.click()  # from the end it begins again
     assert play.text == "Pause"
     play.click()
-    stopped = slider.get_property("value")
     assert play.text == "Play"
-    assert int(stopped) < int(slider.get_attribute("max"))
+    assert picture(page, slider) != end
+    page.execute_script(MOVE, slider, int(slider.get_attribute("max")) - 1)
+    play.click()  # and at the end it stops
+    assert play.text == "Play"
+    assert picture(page, slider) == end
+
+
+def test_a_broken_figure_keeps_its_picture_and_the_others_move(browser, tmp_path):
+    recorder = Recorder.start(tmp_path / "run", experiment="x", scale="cpu", config={"seed": 0})
+    panels = {
+        "1-broken": {"kind": "matrix", "matrices": [[[0.5]]]},  # it has no range
+        "2-whole": {"kind": "lines", "lines": [{"x": [0, 1], "y": [None, None]}]},
+    }
+    for name, panel in panels.items():
+        data = {"slider": {"label": name, "values": [0, 1]}, "panels": [panel]}
+        recorder.add_figure(name, kind="frames", title="", caption="", alt="", data=data)
+    write_report([read_run(tmp_path / "run")], tmp_path / "report.html")
+    visit(browser, (tmp_path / "report.html").as_uri())
+    assert [slider.accessible_name for slider in sliders(browser)] == ["2-whole"]
+    assert browser.find_element(By.CSS_SELECTOR, ".frames .wide svg").is_displayed()
+    (complaint,) = complaints(browser)
+    assert "TypeError" in complaint
 
 
 @pytest.mark.parametrize("width", [360, 700, 1400])

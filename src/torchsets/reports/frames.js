@@ -25,7 +25,8 @@
   const ramp = (colours, share) =>
     colours[Math.round(Math.min(1, Math.max(0, share)) * (colours.length - 1))];
   const isLight = (colour) => {
-    const [red, green, blue] = [1, 3, 5].map((place) => parseInt(colour.slice(place, place + 2), 16));
+    const part = (place) => parseInt(colour.slice(place, place + 2), 16);
+    const [red, green, blue] = [1, 3, 5].map(part);
     return 0.3 * red + 0.59 * green + 0.11 * blue > 140;
   };
   const short = (value) => {
@@ -38,10 +39,12 @@
     const step = power * [1, 2, 5, 10].find((factor) => (high - low) / (factor * power) <= 4.01);
     const first = Math.ceil(low / step - 1e-9);
     const count = Math.floor(high / step + 1e-9) - first + 1;
-    return Array.from({ length: count }, (_, index) => Number(((first + index) * step).toPrecision(9)));
+    const tick = (_, index) => Number(((first + index) * step).toPrecision(9));
+    return Array.from({ length: count }, tick);
   };
   const known = (point) => !point.includes(null); // null stands for nan
-  const extent = (values) => [Math.min(...values), Math.max(...values)];
+  const extent = (values) =>
+    values.length ? [Math.min(...values), Math.max(...values)] : [0, 1];
 
   // Each kind draws into a group of SIDE by SIDE, with margins around it for what names the axes.
   const drawers = {
@@ -219,13 +222,13 @@
       play.textContent = "Play";
     };
     const advance = () => {
-      input.value = Number(input.value) + 1;
+      const shown = Number(input.value);
+      input.value = shown < last ? shown + 1 : 0;
       input.dispatchEvent(new Event("input"));
-      if (Number(input.value) >= last) stop();
+      if (Number(input.value) === last) stop();
     };
     play.addEventListener("click", () => {
       if (timer !== null) return stop();
-      if (Number(input.value) >= last) input.value = -1;
       play.textContent = "Pause";
       timer = setInterval(advance, Math.min(700, Math.max(60, 6000 / (last + 1))));
       advance();
@@ -263,5 +266,11 @@
     place.replaceChildren(moving); // only now: if anything fails, the still picture stays
   }
 
-  document.querySelectorAll(".frames").forEach(build);
+  document.querySelectorAll(".frames").forEach((place, number) => {
+    try {
+      build(place, number);
+    } catch (error) {
+      console.error(error); // the others still move
+    }
+  });
 })();

@@ -13,8 +13,8 @@ is a list with an entry for each frame, or with a single one for all:
   ``columns`` (a text for each), ``colours`` (``grey`` or ``diverging``).
 - ``bars``: ``bars`` * (numbers), ``range`` (low, high), optionally ``marks`` * (where the bars
   should end), ``names`` (a text for each bar).
-- ``lines``: ``lines`` with ``x``, ``y`` and optionally ``label``; a cursor is at the slider's
-  value.
+- ``lines``: ``lines`` with ``x`` (values of the slider), ``y`` and optionally ``label``; a cursor
+  is at the slider's value.
 
 The page draws them with ``frames.js``. Without a script there is the start frame as a picture.
 """
