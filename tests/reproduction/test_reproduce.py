@@ -90,6 +90,7 @@ def test_stopped_twice_and_continued_one_by_one_it_gives_the_same_table(whole, t
     text = (tmp_path / "out" / "fspool-polygons-chamfer.txt").read_text()
     assert text.startswith("fspool/polygons-chamfer: no number is recorded yet")
     assert "NOT COMPLETE: 0 of 2" in text
+    assert not list((tmp_path / "out").glob("*.html")), "nobody waits for a page after Ctrl-C"
     code, shown = stop(command, tmp_path, signals=1)
     assert code == 130
     assert "saves first" in shown

@@ -15,10 +15,12 @@ from torchsets.reproduction.view import duration
 _CHOICES = {"min": min, "max": max}
 
 
-def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, list[Path]]:
+def write_outcome(
+    table: Redrawn, jobs: Sequence[Job], out: Path, *, page: bool = True
+) -> tuple[str, list[Path]]:
     """Write ``KEY.txt``, ``KEY.json`` and ``KEY.html`` into ``out``; return the text and the files.
 
-    What is missing yet is shown as missing.
+    What is missing yet is shown as missing. Without ``page`` there is no HTML, which takes seconds.
     """
     by_seed: dict[int, dict[str, Run]] = {}
     for job in sorted(jobs, key=lambda job: _natural(job.piece.name)):
@@ -36,9 +38,9 @@ def write_outcome(table: Redrawn, jobs: Sequence[Job], out: Path) -> tuple[str, 
     out.mkdir(parents=True, exist_ok=True)
     write_atomically(paths[0], text)
     write_json(paths[1], _as_json(table, jobs, tables))
-    if merged:
+    if page and merged:
         write_report(merged, paths[2])
-    return text, paths if merged else paths[:2]
+    return text, paths if page and merged else paths[:2]
 
 
 def _about(jobs: Sequence[Job], merged: Sequence[Run]) -> str:
