@@ -26,10 +26,8 @@ def explained(path: Path) -> Iterator[None]:
                 f"the disk must have room for {path}, got a full one ({error.strerror}); "
                 "what was written before is not lost: free some space"
             ) from error
-        raise OSError(
-            f"{path} must be a place that can be written to, got {error.strerror or error}; "
-            "what was written before is not lost"
-        ) from error
+        reason = error.strerror or error
+        raise OSError(f"{path} must be a place that can be written to, got {reason}") from error
 
 
 def write_atomically(path: Path, text: str) -> None:
