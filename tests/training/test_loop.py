@@ -5,6 +5,7 @@ import platform
 import random
 import signal
 import sys
+import time
 
 import numpy as np
 import pytest
@@ -132,6 +133,33 @@ def test_the_curve_holds_means_since_the_last_line_and_evaluations(tmp_path):
     ]
     tasks = read_run(tmp_path / "run").result["tasks"]
     assert (tasks["means"]["steps"], tasks["means"]["parameters"]) == (5, 2)
+
+
+def test_the_time_of_drawing_is_recorded_over_all_resumes(tmp_path):
+    def slow_training(recorder, *, stop_at=None):
+        model = nn.Linear(1, 1)
+
+        def draw(step, generator):
+            if step == stop_at:
+                raise CrashError
+            time.sleep(0.01)
+            return torch.ones(1, 1)
+
+        train(
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            lambda batch: model(batch).sum(),
+            draw,
+            recorder=recorder,
+            task="slow",
+            settings=Settings(10, checkpoint_every=1),
+        )
+
+    with pytest.raises(CrashError):
+        slow_training(start(tmp_path / "run"), stop_at=9)
+    slow_training(Recorder.resume(tmp_path / "run"))
+    task = read_run(tmp_path / "run").result["tasks"]["slow"]
+    assert 0.1 <= task["data_seconds"] <= task["seconds"]
 
 
 @pytest.mark.parametrize("value", [float("nan"), float("inf")])
