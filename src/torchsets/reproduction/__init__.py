@@ -78,9 +78,9 @@ def reproduce(
         count = f"{len(planned)} piece{'s' if len(planned) > 1 else ''}"
         view.say(f"{table.key}: {count} in {out}, {recorded} recorded already")
         stopped = run_jobs(planned, workers=jobs or _cores(), view=view)
+    stopped = stopped and any(job.state in ("stopped", "waiting") for job in planned)
     text, files = write_outcome(table, planned, out, page=not stopped)
     failed = [job for job in planned if job.state == "failed"]
-    stopped = stopped and any(job.state in ("stopped", "waiting") for job in planned)
     return Reproduction(text, files, failed, stopped)
 
 
