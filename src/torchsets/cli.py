@@ -69,7 +69,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     rank = os.environ.get("RANK", "0")  # torchrun sets it
     speaker = "" if rank == "0" else f"process {rank}: "
     try:
-        if options.command is not run and int(os.environ.get("WORLD_SIZE", "1")) > 1:
+        if options.command in (demo, reproduce) and int(os.environ.get("WORLD_SIZE", "1")) > 1:
             raise ValueError(f"torchrun must start torchsets run, got {options.command.__name__}")
         options.command(options)
     except (ValueError, OSError, ImportError, FloatingPointError) as error:

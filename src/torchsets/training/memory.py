@@ -11,8 +11,8 @@ def keep_freed_memory() -> bool:
     """Ask glibc to keep large freed blocks; return whether it agreed.
 
     By default each large tensor is mapped when made and unmapped when freed, and the system clears
-    its pages every time. Kept on the heap they are reused, which made training on the CPU 1.3 to
-    2.9 times faster. Other systems do without.
+    its pages every time. Kept on the heap they are reused: a step with tensors above 32 MB took
+    1.6 times less time, others the same (``docs/devices.md``). Other systems do without.
     """
     if not sys.platform.startswith("linux"):
         return False
