@@ -112,7 +112,8 @@ def draw_descent(recorder: Recorder, task: str, what: str, outcomes: Outcomes) -
         title=f"Follow the descent, {what}",
         caption="Rings: the true corners. Dots: the predicted set, one colour for each element, "
         "with the way it came from its random start. The steps follow the gradient of the "
-        "representation loss; they never see the true corners.",
+        "representation loss; they never see the true corners. Not chosen: the angle is a third of "
+        "the way, and this is the first start, where the tables let a set start again.",
         alt="Scatter plots, one for each model and size, whose dots move into the rings.",
         data={
             "slider": {"label": "Step", "values": list(range(steps))},
