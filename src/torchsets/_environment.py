@@ -29,6 +29,7 @@ def describe_environment(device: str, code: str | None = None) -> dict[str, Any]
             "processor": _processor(),
             "cores": os.cpu_count(),
             "threads": os.environ.get("OMP_NUM_THREADS"),
+            "processes": int(os.environ.get("WORLD_SIZE", "1")),  # torchrun sets it
         },
         "load": round(os.getloadavg()[0], 2) if hasattr(os, "getloadavg") else None,
     }

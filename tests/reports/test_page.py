@@ -25,7 +25,7 @@ def make_run(folder, *, seed=0, value=0.25, scale="cpu", finish=True, model="FSP
     )
     for step in (1, 2):
         recorder.add_metrics("n=4/fspool", step, {"loss": 0.5 / step})
-    recorder.add_task("n=4/fspool", steps=2, seconds=75.0, parameters=10)
+    recorder.add_task("n=4/fspool", steps=2, seconds=75.0, parameters=10, data_seconds=6.0)
     if value is not None:
         recorder.add_result(CHAMFER, model=model, column="n=4", value=value)
     recorder.add_figure(
@@ -161,7 +161,7 @@ def test_it_says_what_was_run(tmp_path):
     page = page_of(tmp_path, run)
     assert "scale: cpu" in page
     assert "<td>7</td>" in page
-    assert "75 s" in page
+    assert "75 s (8% data)" in page
     assert (run.environments[0]["commit"] or "unknown")[:10] in page
 
 

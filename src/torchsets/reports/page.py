@@ -119,7 +119,10 @@ def _describe(run: Run) -> dict[str, Any]:
     commit = environment.get("commit")
     changed = " with uncommitted changes" if environment.get("uncommitted_changes") else ""
     hardware = environment["hardware"]
-    seconds = sum(task["seconds"] for task in run.result["tasks"].values())
+    tasks = run.result["tasks"].values()
+    seconds = sum(task["seconds"] for task in tasks)
+    data = sum(task.get("data_seconds", 0) for task in tasks)  # not in old records
+    share = f" ({data / seconds:.0%} data)" if data else ""
     processor = "" if hardware["device"] != "cpu" else f", {hardware['processor']}"
     return {
         "folder": run.folder.name,
@@ -128,8 +131,8 @@ def _describe(run: Run) -> dict[str, Any]:
         "commit": f"{commit[:10]}{changed}" if commit else "unknown",
         "started": environment["started"].replace("T", " ").replace("+00:00", " UTC"),
         "resumed": len(run.environments) - 1,
-        "time": _duration(seconds),
-        "trainings": len(run.result["tasks"]),
+        "time": _duration(seconds) + share,
+        "trainings": len(tasks),
         "device": f"{hardware['device']}{processor}",
         "threads": hardware["threads"] or hardware["cores"],
         "torch": environment["versions"]["torch"],
