@@ -171,7 +171,7 @@ def test_a_resumed_run_of_two_ends_where_one_process_ends(interrupted, tmp_path,
     main([*RUN, "--out", "run"])
     ours, theirs = read_run(folder / "run"), read_run("run")
     assert ours.result["complete"]
-    assert len(ours.environments) == 2
+    assert [started["hardware"]["processes"] for started in ours.environments] == [2, 2]
     losses = [[line for line in run.metrics if "loss" in line] for run in (ours, theirs)]
     assert_close(*losses, rel=1e-4)  # single precision
     assert_close(ours.result["results"], theirs.result["results"], abs=0.5)  # two of 449 digits
