@@ -169,14 +169,21 @@ def run(config: Config, recorder: Recorder) -> None:
 
 
 def pieces(table: str, config: Config) -> list[Config]:
-    """Split into independent runs: one pooling and start at one noise each."""
+    """Split into independent runs: one pooling at one noise, and one auto-encoder for two starts.
+
+    The last table of the thesis has 100 epochs at every scale.
+    """
     sigmas = {"fspool/mnist": (0.05,), "fspool/mnist2": (0.0,)}.get(table, config.sigmas)
+    if table == "fspool/mnist-100":
+        config = replace(config, epochs=100)
+    trained = tuple(start for start in config.starts if start != "random")
+    random = tuple(start for start in config.starts if start == "random")
     return [
-        replace(config, poolings=(pooling,), sigmas=(sigma,), starts=(start,))
-        for start in config.starts
+        replace(config, poolings=(pooling,), sigmas=(sigma,), starts=starts)
+        for starts in (trained, random)
         for pooling in config.poolings
         for sigma in sigmas
-        if sigma in config.sigmas
+        if starts and sigma in config.sigmas
     ]
 
 
