@@ -113,25 +113,35 @@ def test_without_bias_wider_intervals_are_sorted_in_the_same_way(bias):
     assert same == (not bias)
 
 
-def test_rows_of_models_without_bias_say_so(tmp_path):
+@pytest.mark.parametrize(
+    ("options", "row"),
+    [
+        ({"hidden_bias": False}, "PO-U without bias, n=5, 64 sets"),
+        ({"evaluation_step_size": 1e-9}, "PO-U, step size 1e-09, n=5, 64 sets"),
+    ],
+)
+def test_rows_of_other_models_say_so(options, row, tmp_path):
     config = Config(
         sizes=(5,),
         training_sets=(64,),
         batch_sizes=(64,),
         seeds=(1,),
         models=("po-u",),
-        hidden_bias=False,
         test_sets=2,
         transfer_from=(),
         true_gradient_size=0,
+        **options,
     )
     recorder = Recorder.start(
         tmp_path / "run", experiment="sort-numbers", scale="smoke", config=asdict(config)
     )
     run(config, recorder)
     recorder.finish()
-    rows = {row for row, _, _ in cells(read_run(tmp_path / "run"), "sort-numbers/perfect")}
-    assert rows == {"PO-U without bias, n=5, 64 sets"}
+    record = read_run(tmp_path / "run")
+    assert {model for model, _, _ in cells(record, "sort-numbers/perfect")} == {row}
+    if config.evaluation_step_size:  # steps of this size leave the permutation as it starts
+        soft = torch.tensor(record.figures["sorting-permutations"]["data"]["panels"][-1]["matrix"])
+        torch.testing.assert_close(soft, torch.full_like(soft, 1 / len(soft)))
 
 
 class Fixed(nn.Module):

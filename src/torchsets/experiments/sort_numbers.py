@@ -46,6 +46,8 @@ class Config:
         hidden_bias: Whether they have a bias, as in the thesis. Without, F(s x, s y) = s F(x, y):
             sets from [0, s] are sorted exactly as those from [0, 1].
         learning_rate: Of Adam.
+        evaluation_step_size: Step size of trained PO-U models when they are evaluated and drawn; 0:
+            the learned one, as in the thesis.
         test_sets: Sets per interval for sizes up to 120.
         large_test_sets: Sets per interval for larger ones.
         transfer_from: Training sizes of the PO-U models that are tried on other sizes.
@@ -65,6 +67,7 @@ class Config:
     hidden: int = 16
     hidden_bias: bool = True
     learning_rate: float = 0.1
+    evaluation_step_size: float = 0.0
     test_sets: int = 1000
     large_test_sets: int = 100
     transfer_from: tuple[int, ...] = (10, 100)
@@ -235,7 +238,10 @@ def _train(
         settings=Settings(steps, seed=seed, record_every=every, evaluate_every=every),
         evaluate=None if name == "linear" else step_size,
     )
-    return deepcopy(model).double().requires_grad_(False)
+    model = deepcopy(model).double().requires_grad_(False)
+    if name == "po-u" and config.evaluation_step_size:
+        cast(Tensor, model.step_size).fill_(config.evaluation_step_size)
+    return model
 
 
 def _measure(
@@ -259,7 +265,12 @@ def _measure(
 
 
 def _label(config: Config, name: str) -> str:
-    return ROWS[name] + (" without bias" if name == "po-u" and not config.hidden_bias else "")
+    label = ROWS[name]
+    if name == "po-u" and not config.hidden_bias:
+        label += " without bias"
+    if name == "po-u" and config.evaluation_step_size:
+        label += f", step size {config.evaluation_step_size:g}"
+    return label
 
 
 def _row(name: str, training_sets: int) -> str:
