@@ -173,8 +173,9 @@ def reproduce(options: argparse.Namespace) -> None:
 def report(options: argparse.Namespace) -> None:
     """Draw one HTML page from run folders."""
     from torchsets.reports import write_pictures, write_report
+    from torchsets.reproduction import merge_pieces
 
-    runs = [read_run(folder) for folder in find_runs(options.runs)]
+    runs = merge_pieces([read_run(folder) for folder in find_runs(options.runs)])
     if not runs:
         raise ValueError(f"runs must hold run folders, got none in {', '.join(options.runs)}")
     write_report(runs, Path(options.output))

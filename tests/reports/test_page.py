@@ -182,7 +182,12 @@ def test_a_nan_result_is_missing_and_not_averaged(tmp_path):
 
 @pytest.mark.parametrize("value", [0.25, None])
 def test_the_terminal_shows_columns_that_were_run(tmp_path, value):
-    (table,) = collect_tables([make_run(tmp_path / "a", value=value)])
+    (table,) = collect_tables([make_run(tmp_path / "a", value=value, finish=False)])
     text = table_as_text(table)
     assert ("n=4" in text) is (value is not None)
     assert "n=16" not in text
+
+
+def test_a_table_to_which_a_complete_run_adds_nothing_is_left_out(tmp_path):
+    assert collect_tables([make_run(tmp_path / "a", value=None)]) == []
+    assert len(collect_tables([make_run(tmp_path / "b", value=None, finish=False)])) == 1

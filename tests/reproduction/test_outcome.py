@@ -1,8 +1,8 @@
 """Pieces put together are what one run would have been."""
 
 from torchsets.experiments.tables import Redrawn
-from torchsets.records import Recorder, read_run
-from torchsets.reproduction import Job, Piece, merge_runs
+from torchsets.records import Recorder, read_run, write_json
+from torchsets.reproduction import Job, Piece, merge_pieces, merge_runs
 from torchsets.reproduction.folders import Place
 from torchsets.reproduction.outcome import write_outcome
 
@@ -74,3 +74,17 @@ def test_columns_rise_whatever_the_order_in_which_the_pieces_ran(tmp_path):
 def test_a_configuration_lists_the_values_of_what_differs(tmp_path):
     config = merged(tmp_path).config
     assert config == {"sizes": [2, 8], "width": 16, "seed": 0, "noise": [0.2, 0.8]}
+
+
+def test_a_report_finds_the_pieces_of_a_table_and_leaves_other_runs_alone(tmp_path):
+    runs = [
+        record(tmp_path / f"{size}-{seed}", size=size, seed=seed, results={f"n={size}": 1.0})
+        for size, seed in ((2, 0), (4, 0), (4, 1), (16, 0))
+    ]
+    listed = [{"folder": name} for name in ("2-0", "4-0", "4-1")]
+    write_json(tmp_path / "key.json", {"table": "fspool/polygons-chamfer", "pieces": listed})
+    (tmp_path / "other.json").write_text("[]", encoding="utf-8")
+    first, second, alone = merge_pieces(runs)
+    assert [result["column"] for result in first.result["results"]] == ["n=2", "n=4"]
+    assert (first.seed, second.seed) == (0, 1)
+    assert alone == runs[3]

@@ -48,11 +48,13 @@ class Table:
 
 
 def collect_tables(runs: Sequence[Run]) -> list[Table]:
-    """Gather every table that the runs contribute to, or were meant to."""
+    """Gather every table that the runs contribute to, or would if they were complete."""
     keys: dict[str, None] = {}
     for run in runs:
-        keys.update(dict.fromkeys(run.tables))
-        keys.update(dict.fromkeys(result["table"] for result in run.result["results"]))
+        filled = dict.fromkeys(result["table"] for result in run.result["results"])
+        complete = run.result["complete"]
+        keys.update({key: None for key in run.tables if key in filled or not complete})
+        keys.update(filled)
     return [_collect(key, runs) for key in keys]
 
 

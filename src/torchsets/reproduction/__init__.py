@@ -8,7 +8,7 @@ from pathlib import Path
 from torchsets.experiments.tables import Redrawn
 from torchsets.reproduction.folders import find_places
 from torchsets.reproduction.listing import describe_missing_data, explain_unknown, list_tables
-from torchsets.reproduction.outcome import merge_runs, write_outcome
+from torchsets.reproduction.outcome import merge_pieces, merge_runs, write_outcome
 from torchsets.reproduction.pieces import Piece, plan_elsewhere, plan_pieces
 from torchsets.reproduction.processes import Job, run_jobs
 from torchsets.reproduction.view import open_view
@@ -19,6 +19,7 @@ __all__ = [
     "Reproduction",
     "explain_unknown",
     "list_tables",
+    "merge_pieces",
     "merge_runs",
     "plan_pieces",
     "reproduce",

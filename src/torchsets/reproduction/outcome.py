@@ -6,8 +6,8 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from torchsets.experiments.tables import Redrawn
-from torchsets.records import Run, read_run, write_atomically, write_json
+from torchsets.experiments.tables import TABLES, Redrawn
+from torchsets.records import Run, read_json, read_run, write_atomically, write_json
 from torchsets.reports import collect_tables, table_as_text, write_report
 from torchsets.reproduction.processes import Job
 from torchsets.reproduction.view import duration
@@ -95,6 +95,35 @@ def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
 def _natural(name: str) -> list[tuple[int, str]]:
     """Sort n=4 before n=16, so that columns and figures rise."""
     return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
+
+
+def merge_pieces(runs: Sequence[Run]) -> list[Run]:
+    """Put runs together that are pieces of one table and seed; all others stay as they are."""
+    groups: dict[tuple[Any, ...], dict[str, Run]] = {}
+    tables: dict[tuple[Any, ...], Redrawn] = {}
+    for run in runs:
+        table = _table_of(run.folder)
+        key: tuple[Any, ...] = (run.folder,)
+        if table is not None:
+            key = (run.folder.parent, table.key, run.scale, run.seed)
+            tables[key] = table
+        groups.setdefault(key, {})[run.folder.name] = run
+    return [
+        merge_runs(parts, tables[key].merge) if key in tables else next(iter(parts.values()))
+        for key, parts in groups.items()
+    ]
+
+
+def _table_of(folder: Path) -> Redrawn | None:
+    """The table that a run folder is a piece of, as the JSON file beside it says."""
+    for path in sorted(folder.absolute().parent.glob("*.json")):
+        try:
+            content = read_json(path)
+        except ValueError:  # some other file
+            continue
+        if folder.name in (piece["folder"] for piece in content.get("pieces", [])):
+            return TABLES.get(content["table"])
+    return None
 
 
 def _merge_results(
