@@ -1,4 +1,6 @@
 import math
+import shutil
+from dataclasses import asdict
 
 import pytest
 import torch
@@ -97,7 +99,11 @@ def test_unknown_names_are_refused(field):
 
 def test_a_frozen_encoder_stays_as_it_was_and_an_unfrozen_one_moves(tmp_path):
     words = ["models=fspool", "sigmas=0", "test_sets=8"]
-    run_words(mnist_reconstruct, tmp_path / "auto", *words)
+    config = config_from_words("mnist-reconstruct", words, "smoke")
+    recorder = Recorder.start(
+        tmp_path / "auto", experiment="mnist-reconstruct", scale="smoke", config=asdict(config)
+    )
+    mnist_reconstruct.run(config, recorder)
     words = [
         f"encoders={tmp_path / 'auto'}",
         "poolings=fspool",
@@ -114,10 +120,37 @@ def test_a_frozen_encoder_stays_as_it_was_and_an_unfrozen_one_moves(tmp_path):
     assert ("fspool/mnist2", "FSPool", "1 epoch Frozen") in cells
 
 
-def test_missing_encoders_are_named(tmp_path):
-    words = [f"encoders={tmp_path}", "poolings=fspool", "starts=frozen", "sigmas=0"]
-    with pytest.raises(ValueError, match=r"encoders must hold a trained fspool at sigma 0.0, got"):
-        run_words(mnist_classify, tmp_path / "run", *words)
+def test_encoders_that_are_missing_or_of_another_form_are_named_before_training(tmp_path):
+    words = ["models=fspool", "sigmas=0", "test_sets=8", "training_sets=16"]
+    config = config_from_words("mnist-reconstruct", words, "smoke")
+    recorder = Recorder.start(
+        tmp_path / "auto", experiment="mnist-reconstruct", scale="smoke", config=asdict(config)
+    )
+    mnist_reconstruct.run(config, recorder)
+    frozen = [f"encoders={tmp_path / 'auto'}", "starts=frozen", "sigmas=0"]
+    with pytest.raises(ValueError, match=r"must be a run that has finished sigma=0.00/sum-mlp"):
+        run_words(mnist_classify, tmp_path / "one", *frozen)
+    with pytest.raises(ValueError, match=r"mask_feature must be that of the encoders in .* False"):
+        run_words(mnist_classify, tmp_path / "two", *frozen, "mask_feature=True")
+    shutil.rmtree(tmp_path / "auto" / "checkpoint")
+    with pytest.raises(ValueError, match=r"encoders must be a run with its checkpoints, got none"):
+        run_words(mnist_classify, tmp_path / "three", *frozen, "poolings=fspool")
+
+
+@pytest.mark.parametrize("module", [mnist_classify, mnist_reconstruct])
+def test_noises_of_the_same_name_are_refused(module):
+    with pytest.raises(ValueError, match=r"sigmas must be at least 0 and differ in two decimals"):
+        module.Config(sigmas=(0.0, 0.004))
+
+
+def test_sets_larger_than_the_slots_are_refused(tmp_path):
+    with pytest.raises(ValueError, match=r"slots must be at least 35, the largest set, got 20"):
+        run_words(mnist_reconstruct, tmp_path / "run", "slots=20", "test_sets=450")
+
+
+def test_layers_of_auto_encoders_are_those_of_the_thesis():
+    with pytest.raises(ValueError, match=r"layers must be 2 where starts has trained encoders"):
+        mnist_classify.Config(layers=3)
 
 
 def test_training_with_the_relaxed_sort_is_measured_with_both_sorts(tmp_path):

@@ -91,7 +91,7 @@ def jitter(sets: SetBatch, scale: float, *, generator: torch.Generator) -> SetBa
     count = len(sets.mask)
     matrix = torch.eye(2) + scale * torch.randn(count, 2, 2, generator=generator)
     shift = 0.5 + 0.5 * scale * torch.randn(count, 1, 2, generator=generator)
-    moved = (sets.elements - 0.5) @ matrix + shift
+    moved = (sets.elements - 0.5) @ matrix.to(sets.elements) + shift.to(sets.elements)
     return SetBatch(moved.masked_fill_(~sets.mask.unsqueeze(-1), 0), sets.mask)
 
 
@@ -101,7 +101,7 @@ def images_to_sets(
     """Turn images into the sets of their bright pixels, in random order.
 
     Args:
-        images: (S, rows, columns), in [0, 1] or 0 to 255 as uint8.
+        images: (S, rows, columns), in [0, 1], or integers up to the largest of their type.
         labels: (S,), integer.
         threshold: A pixel is a point if it is brighter, in units of the full range.
         seed: Of the order of the points within each set.
@@ -109,7 +109,8 @@ def images_to_sets(
     Returns:
         Sets of (x, y) in [0, 1], y pointing up.
     """
-    bright = images > (255 * threshold if images.dtype == np.uint8 else threshold)
+    whole = np.issubdtype(images.dtype, np.integer)
+    bright = images > (np.iinfo(images.dtype).max * threshold if whole else threshold)
     which, row, column = np.nonzero(bright)
     chance = np.random.default_rng(seed).integers(1 << 32, size=len(which))
     shuffled = np.argsort((which << 32) | chance)  # within each set

@@ -7,7 +7,6 @@ trained on.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import torch
@@ -16,10 +15,12 @@ from torch.nn.functional import cross_entropy
 
 from torchsets.data import PointSets, add_noise, jitter
 from torchsets.experiments import mnist_reconstruct
+from torchsets.experiments.mnist_encoders import check_encoders, digest_of, read_encoder
 from torchsets.experiments.mnist_figures import draw_accuracy, draw_weight_functions
 from torchsets.experiments.mnist_models import Classifier, SetEncoder, encoder_weights
 from torchsets.experiments.mnist_sets import (
     TEST_SEED,
+    check_sigmas,
     load_sets,
     minibatches,
     pieces_of,
@@ -38,13 +39,13 @@ from torchsets.records import Recorder, read_run
 from torchsets.training import (
     Settings,
     linear_decay,
-    load_checkpoint,
     pick_device,
     seed_everything,
     train,
 )
 
 AUTO_ENCODERS = {"fspool": "fspool", "sum": "sum-mlp", "mean": "mean-mlp", "max": "max-mlp"}
+_OTHER_SEED = 20_011  # auto-encoders trained here see other batches and noise than classifiers
 _TEST_BATCH = 200
 _RELAXED_TEST_BATCH = 16  # the relaxed sort needs 32 N^2 numbers for each set
 
@@ -114,6 +115,11 @@ class Config:
                 raise ValueError(
                     f"{field} must be among {', '.join(known)}, got {', '.join(unknown)}"
                 )
+        check_sigmas(self.sigmas)
+        if self.layers != 2 and set(self.starts) != {"random"}:
+            raise ValueError(
+                f"layers must be 2 where starts has trained encoders, got {self.layers}"
+            )
         if self.final_temperature is not None and self.temperature is None:
             raise ValueError("temperature must be given where final_temperature is, got None")
 
@@ -143,6 +149,14 @@ class Batch(NamedTuple):
 
 def run(config: Config, recorder: Recorder) -> None:
     """Train a classifier for each noise, start and pooling, and measure it after each epoch."""
+    if config.encoders and set(config.starts) != {"random"}:
+        tasks = [
+            mnist_reconstruct.task_name(AUTO_ENCODERS[pooling], sigma)
+            for sigma in config.sigmas
+            for pooling in config.poolings
+        ]
+        alike = ("dataset", "mask_feature", "hidden", "latent")
+        check_encoders(config.encoders, tasks, {field: getattr(config, field) for field in alike})
     describe_tables(recorder, relaxed=config.temperature is not None)
     sets = load_sets(config.dataset, "train", config.training_sets)
     test = load_sets(config.dataset, "test", config.test_sets)
@@ -158,7 +172,9 @@ def run(config: Config, recorder: Recorder) -> None:
                 record_seconds(recorder, sigma, start, pooling, task, epochs=config.epochs)
                 panel = f"sigma={sigma:.2f}, {STARTS[start].lower()}"
                 curves.setdefault(panel, {})[ROWS[pooling]] = curve
-                record_accuracy(recorder, sigma, start, pooling, curve, dataset=config.dataset)
+                record_accuracy(
+                    recorder, sigma, start, pooling, curve, thesis=_is_the_thesis(config, start)
+                )
                 if config.temperature is not None and pooling == "fspool":
                     _compare_sorts(config, recorder, sigma, start, model, test)
                 if isinstance(model.encoder.pool, FSPool):
@@ -185,6 +201,17 @@ def pieces(table: str, config: Config) -> list[Config]:
         for sigma in sigmas
         if starts and sigma in config.sigmas
     ]
+
+
+def _is_the_thesis(config: Config, start: str) -> bool:
+    """Whether a number may stand beside the thesis'; the digits stand in for MNIST at smoke."""
+    return (
+        config.dataset in ("mnist", "digits")
+        and (config.hidden, config.latent, config.layers) == (32, 16, 2)
+        and config.augment == 0
+        and not config.decay
+        and (start == "random" or not config.mask_feature)
+    )
 
 
 def build_classifier(config: Config, pooling: str, classes: int = 10) -> Classifier:
@@ -271,25 +298,21 @@ def _encoder(
     """The encoder's weights from an auto-encoder that is read, or trained here."""
     name = AUTO_ENCODERS[pooling]
     if config.encoders:
-        folder = Path(config.encoders) / "checkpoint" / mnist_reconstruct.task_name(name, sigma)
-        found = load_checkpoint(folder)
-        if found is None:
-            raise ValueError(f"encoders must hold a trained {name} at sigma {sigma}, got {folder}")
-        prefix = "model."
-        state = {
-            key.removeprefix(prefix): value
-            for key, value in found.tensors.items()
-            if key.startswith(prefix)
-        }
-        return encoder_weights(state)
+        task = mnist_reconstruct.task_name(name, sigma)
+        weights = read_encoder(config.encoders, task)
+        recorder.add_data(f"encoder {task}", digest_of(weights))
+        return weights
     settings = mnist_reconstruct.Config(
         dataset=config.dataset,
         mask_feature=config.mask_feature,
         epochs=config.encoder_epochs,
+        bucketed=config.bucketed,
         batch_size=config.batch_size,
+        learning_rate=config.learning_rate,
         hidden=config.hidden,
         latent=config.latent,
-        seed=config.seed,
+        slots=max(mnist_reconstruct.Config.slots, int(sets.sizes.max())),
+        seed=config.seed + _OTHER_SEED,
         device=config.device,
     )
     task = f"sigma={sigma:.2f} auto-encoder/{name}"
@@ -324,13 +347,13 @@ def _accuracy(
     sigma: float,
     *,
     temperature: float | None = None,
+    batch_size: int = _TEST_BATCH,
 ) -> Mapping[str, float]:
     """Measure with the exact sort, unless a temperature is given."""
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(TEST_SEED)
-    size = _TEST_BATCH if temperature is None else _RELAXED_TEST_BATCH
     right = 0
-    for chosen in pieces_of(test, size):
+    for chosen in pieces_of(test, batch_size):
         padded, labels = test.batch(chosen), test.labels[chosen]
         batch = _batch(config, padded, labels, sigma, temperature, generator)
         on_device = batch._replace(elements=batch.elements.to(device), mask=batch.mask.to(device))
@@ -349,7 +372,8 @@ def _compare_sorts(
     """Does the exact sort at test time lower the accuracy of a relaxed model?"""
     last = temperature_at(config, 1.0)
     for column, temperature in (("relaxed at test", last), ("exact at test", None)):
-        value = _accuracy(config, model, test, sigma, temperature=temperature)["accuracy"]
+        measure = partial(_accuracy, config, model, test, sigma, temperature=temperature)
+        value = measure(batch_size=_RELAXED_TEST_BATCH)["accuracy"]  # the same noise for both
         recorder.add_result(
             "mnist/exact-sort",
             model=f"FSPool, sigma={sigma:.2f}, {STARTS[start].lower()}",

@@ -17,6 +17,7 @@ from torchsets.experiments.mnist_figures import draw_reconstructions, draw_weigh
 from torchsets.experiments.mnist_models import build_auto_encoder
 from torchsets.experiments.mnist_sets import (
     TEST_SEED,
+    check_sigmas,
     load_sets,
     minibatches,
     pieces_of,
@@ -83,6 +84,7 @@ class Config:
         unknown = set(self.models) - set(ROWS)
         if unknown:
             raise ValueError(f"models must be among {', '.join(ROWS)}, got {', '.join(unknown)}")
+        check_sigmas(self.sigmas)
 
 
 SCALES: dict[str, dict[str, Any]] = {
@@ -117,6 +119,7 @@ def run(config: Config, recorder: Recorder) -> None:
     """Train every model at every noise, measure and draw them."""
     sets = load_sets(config.dataset, "train", config.training_sets)
     test = load_sets(config.dataset, "test", config.test_sets)
+    _check_slots(config, test)
     recorder.add_data("training sets", sets.digest())
     recorder.add_data("test sets", test.digest())
     recorder.add_table(
@@ -163,6 +166,7 @@ def train_auto_encoder(
     config: Config, recorder: Recorder, name: str, sigma: float, sets: PointSets, *, task: str
 ) -> nn.Module:
     """Train one model, or load it if the run has it already."""
+    _check_slots(config, sets)
     seed_everything(config.seed)
     model = build_auto_encoder(
         name,
@@ -186,6 +190,12 @@ def train_auto_encoder(
         settings=Settings(config.epochs * chosen.per_epoch, seed=config.seed),
     )
     return model
+
+
+def _check_slots(config: Config, sets: PointSets) -> None:
+    largest = int(sets.sizes.max()) if len(sets) else 0
+    if largest > config.slots:
+        raise ValueError(f"slots must be at least {largest}, the largest set, got {config.slots}")
 
 
 def draw_batch(

@@ -1,5 +1,6 @@
 """The datasets that the experiments on MNIST choose from by name."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import torch
@@ -29,6 +30,14 @@ def load_sets(dataset: str, split: str, limit: int | None = None) -> PointSets:
     else:
         raise ValueError(f"dataset must be mnist, digits or a folder of idx files, got {dataset!r}")
     return sets if limit is None else sets.select(torch.arange(min(limit, len(sets))))
+
+
+def check_sigmas(sigmas: Sequence[float]) -> None:
+    """Raise ``ValueError`` where two noises would have one name: names have two decimals."""
+    names = [f"{sigma:.2f}" for sigma in sigmas]
+    if len(set(names)) < len(names) or any(sigma < 0 for sigma in sigmas):
+        shown = ", ".join(map(str, sigmas))
+        raise ValueError(f"sigmas must be at least 0 and differ in two decimals, got {shown}")
 
 
 def minibatches(

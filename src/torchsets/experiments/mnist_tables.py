@@ -39,9 +39,12 @@ def record_accuracy(
     pooling: str,
     curve: Sequence[tuple[int, float]],
     *,
-    dataset: str,
+    thesis: bool,
 ) -> None:
-    """Record the accuracy after 1, 10, 100 and the last epoch, from pairs (epoch, accuracy)."""
+    """Record the accuracy after 1, 10, 100 and the last epoch, from pairs (epoch, accuracy).
+
+    ``thesis`` is whether they belong into the thesis' tables too.
+    """
     row, column = ROWS[pooling], STARTS[start]
     for epoch, accuracy in curve:
         if epoch not in (1, 10, 100, curve[-1][0]):
@@ -54,7 +57,7 @@ def record_accuracy(
             value=accuracy,
         )
         place = _thesis_cell(sigma, column, epoch)
-        if place is not None and dataset in ("mnist", "digits"):
+        if thesis and place is not None:
             recorder.add_result(place[0], model=row, column=place[1], value=accuracy)
 
 

@@ -103,9 +103,10 @@ def _row(
     printed: dict[str, list[dict[str, Any] | None]],
 ) -> Row:
     mine = [result for result in results if result["model"] == model]
-    ours = [
-        _cell([result["value"] for result in mine if result["column"] == name]) for name in columns
-    ]
+    ours = []
+    for name in columns:  # one number for a seed: runs of several seeds may overlap
+        values = {result["seed"]: result["value"] for result in mine if result["column"] == name}
+        ours.append(_cell(list(values.values())))
     thesis = None
     if model in printed:
         cells = [
