@@ -269,8 +269,11 @@ def test_a_run_can_be_read_at_any_moment_while_it_is_written(tmp_path):
     command = [sys.executable, "-c", READING, str(tmp_path)]
     reader = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     assert reader.stdout.readline() == "reading\n"
-    start_or_resume(tmp_path / "run")
-    states = reader.communicate()[0]
+    try:
+        start_or_resume(tmp_path / "run")
+        states = reader.communicate(timeout=120)[0]
+    finally:
+        reader.kill()
     assert reader.returncode == 0
     assert int(states) > 2
 

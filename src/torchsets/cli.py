@@ -143,8 +143,12 @@ def reproduce(options: argparse.Namespace) -> None:
     if options.table not in TABLES:
         raise ValueError(reproduction.explain_unknown(options.table))
     table = TABLES[options.table]
+    words, seeds = [*options.fields], None
+    if options.seeds is not None:  # fields may follow the seeds, which argparse does not foresee
+        words += [word for word in options.seeds if "=" in word]
+        seeds = [_whole(word) for word in options.seeds if "=" not in word]
     if options.plan:
-        for piece in reproduction.plan_pieces(table, options.fields, options.scale, options.seeds):
+        for piece in reproduction.plan_pieces(table, words, options.scale, seeds):
             print(json.dumps(dataclasses.asdict(piece)))
         return
     out = Path(options.out or f"runs/reproduce/{table.experiment}-{options.scale}")
@@ -152,8 +156,8 @@ def reproduce(options: argparse.Namespace) -> None:
         table,
         scale=options.scale,
         out=out,
-        words=options.fields,
-        seeds=options.seeds,
+        words=words,
+        seeds=seeds,
         jobs=options.jobs,
     )
     print(f"\n{done.text}")
@@ -168,6 +172,13 @@ def reproduce(options: argparse.Namespace) -> None:
     if done.failed:
         print("the same command tries the failed pieces again", file=sys.stderr)
         raise SystemExit(1)
+
+
+def _whole(word: str) -> int:
+    try:
+        return int(word)
+    except ValueError:
+        raise ValueError(f"seeds must be whole numbers, got {word!r}") from None
 
 
 def report(options: argparse.Namespace) -> None:
@@ -354,7 +365,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("fields", metavar="field=value", nargs="*", help="as in torchsets run")
     command.add_argument("--list", action="store_true", help="show the tables and their times")
     command.add_argument("--scale", choices=SCALES, default="cpu", help="default: cpu")
-    command.add_argument("--seeds", type=int, nargs="+", metavar="SEED", help="default: 0")
+    command.add_argument(
+        "--seeds", nargs="+", metavar="SEED", help="default: 0; at full as many as the thesis"
+    )
     command.add_argument("--jobs", type=_at_least_one, help="pieces at a time; default: the cores")
     command.add_argument("--out", metavar="DIR", help="default: runs/reproduce/EXPERIMENT-SCALE")
     command.add_argument("--plan", action="store_true", help="only print the pieces, as JSON")

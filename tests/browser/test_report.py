@@ -55,6 +55,7 @@ def find_program(name):
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     options = webdriver.ChromeOptions()
+    options.ignore_local_proxy_environment_variables()
     options.binary_location = find_program("chromium")
     profile = tmp_path_factory.mktemp("profile")
     for argument in (

@@ -112,7 +112,7 @@ def stop(command, folder, *, signals):
         time.sleep(0.05)
     for _ in range(signals):
         running[0].send_signal(signal.SIGINT)
-        time.sleep(0.3)
+        time.sleep(0.15)
     return finish(*running)
 
 

@@ -34,6 +34,7 @@ FIELDS = ["poolings=fspool", "steps=300", "hidden=16", "learning_rate=1e-4"]
 RUN = ["run", "digits", "--scale", "smoke", *FIELDS]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
+ENVIRONMENT["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # where a machine lacks IPv6 or names, torch warns
 
 
 def torchrun(*arguments, cwd):
@@ -149,7 +150,11 @@ def interrupted(tmp_path_factory):
         while running.poll() is None and not (curve.exists() and curve.read_text()):
             time.sleep(0.02)
         os.killpg(running.pid, signal.SIGINT)
-        shown, errors = running.communicate(timeout=120)
+        try:
+            shown, errors = running.communicate(timeout=120)
+        finally:
+            if running.poll() is None:
+                os.killpg(running.pid, signal.SIGKILL)
     return folder, shown, errors
 
 
@@ -159,7 +164,7 @@ def test_ctrl_c_saves_and_says_how_to_go_on_once(interrupted):
     assert errors.count("saved; go on with: torchsets run digits --resume run") == 1
     assert errors.count("stopped") == 1
     (saved,) = (folder / "run" / "checkpoint" / "fspool").iterdir()
-    assert 100 <= int(saved.name) < 2000
+    assert 100 <= int(saved.name) < 300
     assert not read_run(folder / "run").result["complete"]
 
 

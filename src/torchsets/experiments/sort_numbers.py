@@ -332,13 +332,15 @@ def _describe_tables(config: Config, recorder: Recorder) -> None:
         f"{config.test_sets} sets per interval up to {LARGEST_SMALL_SIZE} numbers, "
         f"{config.large_test_sets} above"
     )
-    for key, what, more in (
-        ("perfect", "Sets sorted without a mistake", f"Trained on {trained}, all from [0, 1]"),
-        ("positions", "Numbers at their right position", f"Trained on {trained}"),
+    # Of several runs with a size each, the rows alone say it.
+    more = f". Trained on {trained}, all from [0, 1]" if len(config.sizes) > 1 else ""
+    for key, what in (
+        ("perfect", "Sets sorted without a mistake"),
+        ("positions", "Numbers at their right position"),
     ):
         recorder.add_table(
             f"sort-numbers/{key}",
-            caption=f"{what}, by evaluation interval. {more}; evaluated on {evaluated}",
+            caption=f"{what}, by evaluation interval{more}; evaluated on {evaluated}",
             unit="%",
             better="higher",
         )

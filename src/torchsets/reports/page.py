@@ -67,7 +67,10 @@ def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
     paths = []
     for run in runs:
         for name, figure in run.figures.items():
-            paths.append(folder / f"{run.folder.name}-{name}.svg")
+            path = folder / f"{run.folder.name}-{name}.svg"
+            if path in paths:  # the seeds of a table have one folder
+                path = folder / f"{run.folder.name}-{name}-seed={run.seed}.svg"
+            paths.append(path)
             write_atomically(paths[-1], draw_figure(name, figure, alone=True))
     return paths
 

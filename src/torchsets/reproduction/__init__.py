@@ -80,7 +80,7 @@ def reproduce(
         view.say(f"{table.key}: {count} in {out}, {recorded} recorded already")
         stopped = run_jobs(planned, workers=jobs or _cores(), view=view)
     stopped = stopped and any(job.state in ("stopped", "waiting") for job in planned)
-    text, files = write_outcome(table, planned, out, page=not stopped)
+    text, files = write_outcome(table, planned, out, words=words, page=not stopped)
     failed = [job for job in planned if job.state == "failed"]
     return Reproduction(text, files, failed, stopped)
 

@@ -16,11 +16,16 @@ _CHOICES = {"min": min, "max": max}
 
 
 def write_outcome(
-    table: Redrawn, jobs: Sequence[Job], out: Path, *, page: bool = True
+    table: Redrawn,
+    jobs: Sequence[Job],
+    out: Path,
+    *,
+    words: Sequence[str] = (),
+    page: bool = True,
 ) -> tuple[str, list[Path]]:
     """Write ``KEY.txt``, ``KEY.json`` and ``KEY.html`` into ``out``; return the text and the files.
 
-    What is missing yet is shown as missing. Without ``page`` there is no HTML, which takes seconds.
+    What is missing yet is shown as missing; ``words`` are the fields that were changed. Without ``page`` there is no HTML, which takes seconds.
     """
     by_seed: dict[int, dict[str, Run]] = {}
     for job in sorted(jobs, key=lambda job: _natural(job.piece.name)):
@@ -32,7 +37,7 @@ def write_outcome(
     begun = [found for found in tables if any(row.ours is not None for row in found.rows)]
     shown = [table_as_text(found, all_rows=True) for found in begun]
     text = "\n\n".join(shown) or f"{table.key}: no number is recorded yet"
-    text = f"{text}\n\n{_about(jobs, merged)}\n"
+    text = f"{text}\n\n{_about(jobs, merged, words)}\n"
     stem = table.key.replace("/", "-")
     paths = [out / f"{stem}.{kind}" for kind in ("txt", "json", "html")]
     out.mkdir(parents=True, exist_ok=True)
@@ -43,7 +48,7 @@ def write_outcome(
     return text, paths if page and merged else paths[:2]
 
 
-def _about(jobs: Sequence[Job], merged: Sequence[Run]) -> str:
+def _about(jobs: Sequence[Job], merged: Sequence[Run], words: Sequence[str]) -> str:
     done = sum(job.state == "done" for job in jobs)
     seeds = sorted({job.piece.config["seed"] for job in jobs})
     tasks = [about for run in merged for about in run.result["tasks"].values()]
@@ -55,6 +60,8 @@ def _about(jobs: Sequence[Job], merged: Sequence[Run]) -> str:
     ]
     if done < len(jobs):
         lines.insert(0, f"NOT COMPLETE: {done} of {len(jobs)} pieces are done")
+    if words:
+        lines.append(f"changed: {' '.join(words)}")
     if len(merged) > 1:
         lines.append("ours: mean and sample standard deviation over the seeds")
     return "\n".join(lines)

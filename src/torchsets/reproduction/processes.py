@@ -7,7 +7,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import FrameType
@@ -84,13 +84,13 @@ def run_jobs(jobs: Sequence[Job], *, workers: int, view: View) -> bool:
                 for job in jobs:
                     if job.state == "waiting" and len(running) < workers and not requests:
                         _start(job)
-                        view.started(job)
+                        _tell(view.started, job)
                         running.append(job)
                 if len(requests) > asked:
                     asked = len(requests)
                     _stop(running, at_once=asked > 1, view=view)
                 running = [job for job in running if not _ended(job, bool(requests), view)]
-                view.show(jobs)
+                _tell(view.show, jobs)
                 time.sleep(_SECONDS_BETWEEN_LOOKS)
         finally:
             for job in running:  # only if the watching itself has failed
@@ -125,10 +125,11 @@ def _start(job: Job) -> None:
 
 
 def _stop(running: Sequence[Job], *, at_once: bool, view: View) -> None:
-    view.say("ending now" if at_once else "stopping: what is running saves first; again to end now")
-    for job in running:
+    for job in running:  # first: if the terminal was closed, nothing can be said
         if job.process is not None:
             job.process.send_signal(signal.SIGKILL if at_once else signal.SIGINT)
+    now, soon = "ending now", "stopping: what is running saves first; again to end now"
+    _tell(view.say, now if at_once else soon)
 
 
 def _ended(job: Job, stopping: bool, view: View) -> bool:
@@ -141,8 +142,14 @@ def _ended(job: Job, stopping: bool, view: View) -> bool:
     else:
         job.state = "stopped" if stopping and code in _STOPPED else "failed"
     job.progress_file.unlink(missing_ok=True)
-    view.ended(job)
+    _tell(view.ended, job)
     return True
+
+
+def _tell(call: Callable[[Any], None], what: Any) -> None:
+    """Say it, unless the terminal is gone."""
+    with contextlib.suppress(OSError):
+        call(what)
 
 
 @contextlib.contextmanager
@@ -151,7 +158,9 @@ def _stop_requests() -> Iterator[list[int]]:
     requests: list[int] = []
 
     def request(number: int, frame: FrameType | None) -> None:
-        requests.append(number)
+        # One closed terminal may hang up twice: that is no second wish.
+        if not (requests and number == getattr(signal, "SIGHUP", None)):
+            requests.append(number)
 
     numbers = [signal.SIGINT, signal.SIGTERM]
     if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
