@@ -25,7 +25,8 @@ def write_outcome(
 ) -> tuple[str, list[Path]]:
     """Write ``KEY.txt``, ``KEY.json`` and ``KEY.html`` into ``out``; return the text and the files.
 
-    What is missing yet is shown as missing; ``words`` are the fields that were changed. Without ``page`` there is no HTML, which takes seconds.
+    What is missing yet is shown as missing; ``words`` are the fields that were changed. Without
+    ``page`` there is no HTML, which takes seconds.
     """
     by_seed: dict[int, dict[str, Run]] = {}
     for job in sorted(jobs, key=lambda job: _natural(job.piece.name)):
