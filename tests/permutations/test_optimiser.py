@@ -240,6 +240,19 @@ def test_gradients_where_the_fast_way_is_not_trusted(generator):
     assert torch.autograd.gradcheck(function, inputs, atol=1e-6)
 
 
+def test_second_gradient_of_costs_that_lie_transposed(generator):
+    costs = torch.randn(2, 4, 4, generator=generator, dtype=torch.float64).requires_grad_()
+
+    def second(order):
+        soft = optimise_permutation(order(costs), steps=3, step_size=torch.tensor(0.7).double())
+        (first,) = torch.autograd.grad(soft.square().sum(), costs, create_graph=True)
+        return torch.autograd.grad(first.square().sum(), costs)[0]
+
+    lying = second(lambda costs: costs.mT)
+    copied = second(lambda costs: costs.mT.contiguous())
+    torch.testing.assert_close(lying, copied)
+
+
 @pytest.mark.parametrize("mask", [None, [[True, False, True, True], [True] * 4]])
 def test_first_and_second_gradient(mask, generator):
     costs = antisymmetric(2, 4, 4, generator=generator).requires_grad_()

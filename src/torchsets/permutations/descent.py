@@ -33,6 +33,7 @@ def descend(
         return descend_plainly(costs, step_size, scores, steps)
     inputs = [x for x in (costs, step_size, scores) if x is not None]
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
+    costs = costs.contiguous()  # here, so that its gradient can be differentiated again
     soft: Tensor = _Descent.apply(costs, step_size, scores, start, steps, keep)  # type: ignore[no-untyped-call]
     return soft
 
@@ -78,7 +79,6 @@ class _Descent(torch.autograd.Function):
         keep: bool,
     ) -> Tensor:
         ctx.steps, ctx.start = steps, start
-        costs = costs.contiguous()
         soft = torch.empty_like(costs)
         norm, factor = _scales(costs, step_size)
         ctx.ranks, kept, found = [], [], []
