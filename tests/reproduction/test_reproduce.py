@@ -103,6 +103,23 @@ def test_stopped_twice_and_continued_one_by_one_it_gives_the_same_table(whole, t
     assert table_of(tmp_path / "out")["tables"] == table_of(whole)["tables"]
 
 
+def test_a_closed_terminal_lets_the_running_piece_save(tmp_path):
+    master, terminal = pty.openpty()
+    program = [sys.executable, "-m", "torchsets", *TABLE, "--jobs", "1", "--out", "out"]
+    running = subprocess.Popen(program, cwd=tmp_path, stdout=subprocess.DEVNULL, stderr=terminal)
+    os.close(terminal)
+    curve = tmp_path / "out" / NAMES[1] / "metrics.jsonl"
+    while running.poll() is None and not curve.exists():
+        time.sleep(0.05)
+    os.close(master)  # from now on nothing can be said
+    for _ in range(2):
+        running.send_signal(signal.SIGHUP)
+        time.sleep(0.15)
+    assert running.wait(timeout=120) != 0
+    assert list((tmp_path / "out" / NAMES[1] / "checkpoint").rglob("manifest.json"))
+    assert not table_of(tmp_path / "out")["complete"]
+
+
 def stop(command, folder, *, signals):
     """Press Ctrl-C while the first piece trains."""
     running = start(command, folder)

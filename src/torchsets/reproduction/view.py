@@ -69,7 +69,8 @@ class LiveView:
         return self
 
     def __exit__(self, *error: object) -> None:
-        self.live.stop()
+        with contextlib.suppress(OSError):  # the terminal may be closed
+            self.live.stop()
 
     def started(self, job: Job) -> None:
         pass  # it appears in the table
