@@ -55,7 +55,6 @@ def find_program(name):
 @pytest.fixture(scope="module")
 def browser(tmp_path_factory):
     options = webdriver.ChromeOptions()
-    options.ignore_local_proxy_environment_variables()
     options.binary_location = find_program("chromium")
     profile = tmp_path_factory.mktemp("profile")
     for argument in (
@@ -67,9 +66,11 @@ def browser(tmp_path_factory):
     ):
         options.add_argument(argument)
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
-    driver = webdriver.Chrome(options=options, service=Service(find_program("chromedriver")))
-    yield driver
-    driver.quit()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("NO_PROXY", "localhost,127.0.0.1")  # the driver is on this machine
+        driver = webdriver.Chrome(options=options, service=Service(find_program("chromedriver")))
+        yield driver
+        driver.quit()
 
 
 @pytest.fixture(scope="module")
