@@ -137,6 +137,14 @@ def test_encoders_that_are_missing_or_of_another_form_are_named_before_training(
         run_words(mnist_classify, tmp_path / "three", *frozen, "poolings=fspool")
 
 
+@pytest.mark.parametrize("words", [["hidden=8"], ["augment=0.1"], ["temperature=1"]])
+def test_another_model_fills_no_table_of_the_thesis(tmp_path, words):
+    usual = ["poolings=fspool", "starts=random", "sigmas=0", "training_sets=64", "test_sets=20"]
+    for name, changes in (("usual", []), ("changed", words)):
+        cells = run_words(mnist_classify, tmp_path / name, *usual, *changes)
+        assert any(table == "fspool/mnist2" for table, *_ in cells) is (name == "usual")
+
+
 @pytest.mark.parametrize("module", [mnist_classify, mnist_reconstruct])
 def test_noises_of_the_same_name_are_refused(module):
     with pytest.raises(ValueError, match=r"sigmas must be at least 0 and differ in two decimals"):

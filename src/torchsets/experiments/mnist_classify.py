@@ -208,8 +208,10 @@ def _is_the_thesis(config: Config, start: str) -> bool:
     return (
         config.dataset in ("mnist", "digits")
         and (config.hidden, config.latent, config.layers) == (32, 16, 2)
+        and (config.dataset == "digits" or config.training_sets is None)
         and config.augment == 0
         and not config.decay
+        and config.temperature is None
         and (start == "random" or not config.mask_feature)
     )
 
