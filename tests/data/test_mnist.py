@@ -1,17 +1,11 @@
 import gzip
-import hashlib
-import os
 import struct
-import threading
-from functools import partial
-from http.server import HTTPServer, SimpleHTTPRequestHandler
 
 import numpy as np
 import pytest
 import torch
 
 from torchsets.data import MNIST_FILES, data_folder, idx_point_sets, mnist_point_sets
-from torchsets.data.files import find_file
 
 NAMES = {"train": "train", "test": "t10k"}
 
@@ -32,22 +26,6 @@ def write_dataset(folder, images, labels, suffix=""):
             content = idx_bytes(array)
             path = folder / f"{prefix}-{part}-ubyte{suffix}"
             path.write_bytes(gzip.compress(content) if suffix else content)
-
-
-@pytest.fixture
-def server(tmp_path):
-    """The address of a folder that is served on this machine."""
-
-    class Quiet(SimpleHTTPRequestHandler):
-        def log_message(self, *arguments):
-            pass
-
-    (tmp_path / "served").mkdir()
-    handler = partial(Quiet, directory=str(tmp_path / "served"))
-    with HTTPServer(("127.0.0.1", 0), handler) as running:
-        threading.Thread(target=running.serve_forever, daemon=True).start()
-        yield f"http://127.0.0.1:{running.server_port}"
-        running.shutdown()
 
 
 @pytest.mark.parametrize("suffix", ["", ".gz"])
@@ -87,34 +65,6 @@ def test_a_missing_file_is_named(tmp_path):
 def test_an_unknown_split_is_refused(tmp_path):
     with pytest.raises(ValueError, match='split must be "train" or "test", got \'valid\''):
         idx_point_sets(tmp_path, "valid")
-
-
-def test_a_file_is_downloaded_once_and_checked(tmp_path, server):
-    content = b"the right bytes"
-    md5 = hashlib.md5(content, usedforsecurity=False).hexdigest()
-    (tmp_path / "served" / "file").write_bytes(content)
-    path = tmp_path / "cache" / "file"
-    missing = f"{server}/nothing/here"
-    assert find_file(path, md5=md5, mirrors=[missing, server]).read_bytes() == content
-    (tmp_path / "served" / "file").unlink()
-    assert find_file(path, md5=md5, mirrors=[server]) == path
-    assert os.listdir(path.parent) == ["file"]
-
-
-def test_what_a_mirror_sends_is_kept_only_if_it_is_right(tmp_path, server):
-    (tmp_path / "served" / "file").write_bytes(b"something else")
-    path = tmp_path / "cache" / "file"
-    with pytest.raises(OSError, match=r"file is missing and could not be downloaded .*the md5"):
-        find_file(path, md5="0" * 32, mirrors=[server])
-    assert os.listdir(path.parent) == []
-
-
-def test_a_file_that_changed_is_refused_and_left_alone(tmp_path):
-    path = tmp_path / "file"
-    path.write_bytes(b"changed")
-    with pytest.raises(ValueError, match=r"file must have the md5 0+, got .*remove it to download"):
-        find_file(path, md5="0" * 32, mirrors=[])
-    assert path.read_bytes() == b"changed"
 
 
 def test_mnist_with_a_truncated_file_is_refused(tmp_path, monkeypatch):
