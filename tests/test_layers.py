@@ -54,5 +54,5 @@ def test_imports_point_up(path):
 
 def test_a_wrong_import_is_seen(tmp_path):
     culprit = tmp_path / "culprit.py"
-    culprit.write_text("import torchsets.cli\nfrom torchsets.pooling.fspool import FSPool\n")
+    culprit.write_text("import torchsets.lab.cli\nfrom torchsets.pooling.fspool import FSPool\n")
     assert list(imported_areas(culprit)) == ["cli", "pooling"]

@@ -1,6 +1,6 @@
 """``python -m torchsets`` is the command ``torchsets``."""
 
-from torchsets.cli import main
+from torchsets.lab.cli import main
 
 if __name__ == "__main__":
     main()

@@ -3,7 +3,7 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsets.benchmarks.counting import PlainCounter
+from torchsets.lab.benchmarks.counting import PlainCounter
 from torchsets.counting import Counter, box_iou
 from torchsets.counting.graph import symmetric_index
 from torchsets.testing import assert_obeys_laws, random_sets

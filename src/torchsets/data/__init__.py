@@ -1,6 +1,6 @@
 """Sets to learn from: generated, embedded, and downloaded once."""
 
-from torchsets._folders import data_folder
+from torchsets._catalogue import data_folder
 from torchsets.data.buckets import SizeBuckets
 from torchsets.data.digits import digit_point_sets, small_digit_sets
 from torchsets.data.idx import read_idx

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from torchsets._folders import data_folder
+from torchsets._catalogue import data_folder
 from torchsets.data.files import find_file
 from torchsets.data.idx import read_idx
 from torchsets.data.point_sets import MEAN_LEVEL, PointSets, images_to_sets

@@ -1,5 +1,0 @@
-"""Speed and memory of the hot functions, beside the plain way of writing them."""
-
-from torchsets.benchmarks.harness import Case, benchmark_names, format_table, run_benchmark
-
-__all__ = ["Case", "benchmark_names", "format_table", "run_benchmark"]

@@ -1,0 +1,149 @@
+"""One self-contained HTML page from run folders."""
+
+import base64
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from torchsets._extras import import_extra
+from torchsets.lab.records import Run, write_atomically
+from torchsets.lab.reports.curves import learning_curves
+from torchsets.lab.reports.figures import draw_figure
+from torchsets.lab.reports.frames import script_data
+from torchsets.lab.reports.tables import Table, collect_tables
+
+_NOT_A_DIFFERENCE = ("seed", "device")  # runs that differ only in these are averaged
+_SCALES = {
+    "demo": "a short demonstration with few steps",
+    "smoke": "a few steps to see that it works: the numbers mean nothing",
+    "cpu": "sized for two cores without a GPU",
+    "full": "the thesis' own setting",
+}
+
+
+@dataclass(frozen=True)
+class Section:
+    """Runs of one configuration, which differ in their seeds only."""
+
+    experiment: str
+    scale: str
+    about_scale: str
+    config: dict[str, Any]
+    runs: list[dict[str, Any]]
+    tables: list[Table]
+    curves: list[dict[str, str]]
+    figures: list[dict[str, str]]
+
+
+def write_report(runs: Sequence[Run], path: Path) -> None:
+    """Draw tables, learning curves and figures of all runs into one file.
+
+    The page needs no network. Only figures of kind ``frames`` need a script, which is ours and
+    within the page; a policy in its head lets no other run. The same records give the same page.
+    """
+    jinja2 = import_extra("jinja2", "app")
+    loader = jinja2.FileSystemLoader(Path(__file__).parent)
+    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
+    environment.lstrip_blocks = True
+    template = environment.get_template("page.html")
+    sections = [_section(index, group) for index, group in enumerate(_groups(runs))]
+    moving = any("frames" in figure for section in sections for figure in section.figures)
+    script = Path(__file__).with_name("frames.js").read_text(encoding="utf-8") if moving else ""
+    page = template.render(
+        sections=sections,
+        script=script,
+        script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
+        markup=jinja2.utils.markupsafe.Markup,
+    )
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, page)
+
+
+def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
+    """Draw each figure of the runs into an SVG file of its own; return the files."""
+    folder.mkdir(parents=True, exist_ok=True)
+    paths = []
+    for run in runs:
+        for name, figure in run.figures.items():
+            path = folder / f"{run.folder.name}-{name}.svg"
+            if path in paths:  # the seeds of a table have one folder
+                path = folder / f"{run.folder.name}-{name}-seed={run.seed}.svg"
+            paths.append(path)
+            write_atomically(paths[-1], draw_figure(name, figure, alone=True))
+    return paths
+
+
+def _groups(runs: Sequence[Run]) -> list[list[Run]]:
+    groups: dict[str, list[Run]] = {}
+    for run in runs:
+        config = {key: run.config[key] for key in run.config if key not in _NOT_A_DIFFERENCE}
+        groups.setdefault(f"{run.experiment} {run.scale} {config}", []).append(run)
+    return list(groups.values())
+
+
+def _section(index: int, runs: list[Run]) -> Section:
+    first = runs[0]
+    curves = [
+        _drawn(
+            f"{index}-curves-{name}",
+            {
+                "kind": "lines",
+                "title": name,
+                "caption": "Mean since the last point of the curve." if name == "loss" else "",
+                "alt": f"Learning curves: {name} against the training step.",
+                "data": data,
+            },
+        )
+        for name, data in learning_curves(runs).items()
+    ]
+    return Section(
+        experiment=first.experiment,
+        scale=first.scale,
+        about_scale=_SCALES.get(first.scale, ""),
+        config={key: value for key, value in first.config.items() if key != "seed"},
+        runs=[_describe(run) for run in runs],
+        tables=collect_tables(runs),
+        curves=curves,
+        figures=[_drawn(f"{index}-{name}", figure) for name, figure in first.figures.items()],
+    )
+
+
+def _drawn(name: str, figure: dict[str, Any]) -> dict[str, str]:
+    drawn = {key: figure[key] for key in ("title", "caption", "alt")}
+    if figure["kind"] == "frames":
+        drawn["frames"] = script_data(figure["data"])
+    return {**drawn, "svg": draw_figure(name, figure)}
+
+
+def _describe(run: Run) -> dict[str, Any]:
+    environment = run.environments[0]
+    commit = environment.get("commit")
+    changed = " with uncommitted changes" if environment.get("uncommitted_changes") else ""
+    hardware = environment["hardware"]
+    tasks = run.result["tasks"].values()
+    seconds = sum(task["seconds"] for task in tasks)
+    data = sum(task.get("data_seconds", 0) for task in tasks)  # not in old records
+    share = f" ({data / seconds:.0%} data)" if data else ""
+    processor = "" if hardware["device"] != "cpu" else f", {hardware['processor']}"
+    return {
+        "folder": run.folder.name,
+        "seed": run.seed,
+        "complete": run.result["complete"],
+        "commit": f"{commit[:10]}{changed}" if commit else "unknown",
+        "started": environment["started"].replace("T", " ").replace("+00:00", " UTC"),
+        "resumed": len(run.environments) - 1,
+        "time": _duration(seconds) + share,
+        "trainings": len(tasks),
+        "device": f"{hardware['device']}{processor}",
+        "threads": hardware["threads"] or hardware["cores"],
+        "torch": environment["versions"]["torch"],
+        "command": environment["command"],
+    }
+
+
+def _duration(seconds: float) -> str:
+    if seconds < 100:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"

@@ -1,0 +1,65 @@
+"""Tables of results for the terminal."""
+
+import textwrap
+
+from torchsets.lab.reports.tables import Cell, Row, Table
+
+_WIDTH = 18  # of a column's name before it is broken
+
+
+def table_as_text(table: Table, *, all_rows: bool = False) -> str:
+    """Print our rows and the thesis' below each other, columns without a number of ours left out.
+
+    ``all_rows`` adds those that only the thesis has.
+
+    Example:
+        >>> rows = [Row("FSPool", [Cell(0.25)], [Cell(0.001)], 1)]
+        >>> print(table_as_text(Table("key", "Chamfer loss", "1e-2", "lower", ["n=4"], rows, True)))
+        Chamfer loss (1e-2, lower is better)
+                             n=4
+          FSPool  ours     0.250
+                  thesis   0.001
+    """
+    kept = [
+        index
+        for index in range(len(table.columns))
+        if any(_has_numbers(row.ours, [index]) for row in table.rows)
+    ]
+    lines = _heading([table.columns[index] for index in kept])
+    for row in table.rows:
+        if row.ours is not None or (all_rows and _has_numbers(row.thesis, kept)):
+            lines += _row_lines(row, kept)
+    widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
+    better = f", {table.better} is better" if table.better else ""
+    return "\n".join(
+        [f"{table.caption} ({table.unit}{better})", *(_line(line, widths) for line in lines)]
+    )
+
+
+def _heading(columns: list[str]) -> list[list[str]]:
+    """Long names in several lines, the last ones beside each other."""
+    wrapped = [textwrap.wrap(name, _WIDTH) or [""] for name in columns]
+    height = max(map(len, wrapped), default=1)
+    padded = [[""] * (height - len(name)) + name for name in wrapped]
+    return [["", "", *(name[line] for name in padded)] for line in range(height)]
+
+
+def _has_numbers(cells: list[Cell] | None, kept: list[int]) -> bool:
+    return cells is not None and any(cells[index].mean is not None for index in kept)
+
+
+def _row_lines(row: Row, kept: list[int]) -> list[list[str]]:
+    sides = {"ours": row.ours, "thesis": row.thesis}
+    lines = [
+        ["", side, *(str(cells[index]) for index in kept)]
+        for side, cells in sides.items()
+        if cells is not None
+    ]
+    lines[0][0] = row.model
+    return lines
+
+
+def _line(line: list[str], widths: list[int]) -> str:
+    left = f"  {line[0]:<{widths[0]}}  {line[1]:<{widths[1]}}"
+    numbers = zip(line[2:], widths[2:], strict=True)
+    return left + "".join(f"  {text:>{max(width, 6)}}" for text, width in numbers)

@@ -1,0 +1,245 @@
+"""The command line as a user calls it: in processes of their own."""
+
+import json
+import os
+import shlex
+import shutil
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from torchsets.lab.cli import main
+
+RUN = ["run", "polygons", "--scale", "smoke", "models=mlp-chamfer", "zeroed_sizes=", "steps=30"]
+KILLED = """
+import os, signal, sys
+from torchsets.lab.training import loop
+import torchsets.lab.cli
+
+loop._SECONDS_BETWEEN_CHECKPOINTS = -1  # save after every step
+calls, moment = 0, int(sys.argv[1])
+
+def counted(function):
+    def call(*arguments, **options):
+        global calls
+        calls += 1
+        if calls == moment:
+            os.kill(os.getpid(), signal.SIGKILL)
+        return function(*arguments, **options)
+    return call
+
+os.fsync, os.replace = counted(os.fsync), counted(os.replace)
+torchsets.lab.cli.main(sys.argv[2:])
+"""
+
+
+def call(*arguments, cwd, code=None):
+    program = ["-m", "torchsets"] if code is None else ["-c", code]
+    return subprocess.run(
+        [sys.executable, *program, *arguments], capture_output=True, text=True, cwd=cwd, check=False
+    )
+
+
+def numbers(folder):
+    result = json.loads((folder / "result.json").read_text())
+    return result["complete"], result["results"], (folder / "metrics.jsonl").read_text()
+
+
+@pytest.fixture(scope="module")
+def finished(tmp_path_factory):
+    """A folder with one finished run in it."""
+    folder = tmp_path_factory.mktemp("cli")
+    done = call(*RUN, "--out", "whole", cwd=folder)
+    assert done.returncode == 0, done.stderr
+    assert "Chamfer loss by set size (1e-2, lower is better)" in done.stdout
+    assert "torchsets report whole -o report.html" in done.stdout
+    return folder
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [["--help"], ["run", "--help"], ["list"], ["--version"], ["reproduce", "--list"]],
+)
+def test_help_and_list_import_neither_torch_nor_matplotlib(arguments, tmp_path):
+    code = (
+        "import sys, torchsets.lab.cli, contextlib\n"
+        f"with contextlib.suppress(SystemExit): torchsets.lab.cli.main({arguments!r})\n"
+        "sys.exit(bool({'torch', 'matplotlib', 'tyro', 'jinja2'} & set(sys.modules)))"
+    )
+    done = call(cwd=tmp_path, code=code)
+    assert done.returncode == 0
+    assert "torchsets" in done.stdout
+
+
+def test_list_names_experiments_tables_and_times(tmp_path):
+    shown = call("list", cwd=tmp_path).stdout
+    assert "polygons" in shown
+    assert "fspool/polygons-chamfer" in shown
+    assert "smoke" in shown
+
+
+def test_the_help_of_an_experiment_shows_its_fields(tmp_path):
+    shown = call("run", "polygons", "--help", cwd=tmp_path).stdout
+    assert "batch_size=16  (int)" in shown
+    assert "Optimiser steps of each model." in shown
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "polygonz"], "got 'polygonz'; the nearest is 'polygons'"),
+        (["run", "polygons", "stepz=3"], "got 'stepz'; the nearest is 'steps'"),
+        (["run", "polygons", "--steps=3"], "got '--steps'; the nearest is 'steps'"),
+        (["run", "polygons", "steps"], "fields must be written field=value, got 'steps'"),
+        (["run", "polygons", "steps=many"], "steps must be int, got 'many'"),
+        (["run", "polygons", "--resume", "nowhere"], "must be a run folder with a config.json"),
+        (
+            ["run", "polygons", "--resume", ".", "steps=1", "--scale", "cpu"],
+            "must keep its fields, scale and folder, got steps=1, --scale cpu; without --resume",
+        ),
+        (["report", "nowhere"], "path must be a folder, got nowhere"),
+        (["report", "."], "runs must hold run folders, got none in ."),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, tmp_path):
+    done = call(*arguments, cwd=tmp_path)
+    assert done.returncode == 2
+    assert message in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    ("word", "message"),
+    [
+        ("sizes=2,four", "sizes must be tuple[int, ...], got '2,four'"),
+        ("learning_rate=", "learning_rate must be float, got ''"),
+        ("models=lstm", "models must be among fspool, mlp-chamfer"),
+        ("device=abacus", "device must be one that torch has here"),
+    ],
+)
+def test_a_wrong_value_is_named(word, message, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(SystemExit, match="2"):
+        main(["run", "polygons", word])
+    assert message in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_unknown_options_are_an_error(tmp_path):
+    assert call("list", "--fast", cwd=tmp_path).returncode == 2
+
+
+def test_fields_may_stand_before_and_after_options(tmp_path):
+    words = ["run", "polygons", "steps=2", "zeroed_sizes=", "--scale", "smoke", "models=random"]
+    done = call(*words, "--out", "a b", "seed=4", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    config = json.loads((tmp_path / "a b" / "config.json").read_text())["config"]
+    assert (config["steps"], config["models"], config["seed"]) == (2, ["random"], 4)
+    assert "torchsets report 'a b' -o report.html" in done.stdout
+
+
+def test_a_used_folder_or_a_file_is_not_written_into(finished):
+    before = numbers(finished / "whole")
+    done = call(*RUN, "--out", "whole", cwd=finished)
+    assert (done.returncode, "folder must be new or empty" in done.stderr) == (2, True)
+    assert numbers(finished / "whole") == before
+    done = call(*RUN, "--out", "whole/config.json", cwd=finished)
+    assert (done.returncode, "can be written to" in done.stderr) == (2, True)
+    assert numbers(finished / "whole") == before
+
+
+def test_report_is_written_from_the_records_alone_and_always_the_same(finished):
+    pages = []
+    for name in ("one.html", "two.html"):
+        done = call("report", "whole", "-o", name, cwd=finished)
+        assert done.returncode == 0, done.stderr
+        pages.append((finished / name).read_text())
+    assert pages[0] == pages[1]
+    assert "Chamfer loss by set size" in pages[0]
+
+
+@pytest.mark.parametrize("moment", [45, 130])
+def test_a_killed_run_resumes_and_ends_with_the_same_numbers(moment, finished, tmp_path):
+    killed = call(str(moment), *RUN, "--out", "cut", cwd=tmp_path, code=KILLED)
+    assert killed.returncode == -signal.SIGKILL, killed.stderr
+    done = call("run", "polygons", "--resume", "cut", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert numbers(tmp_path / "cut") == numbers(finished / "whole")
+
+
+def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+    code, message, lines = stop_while_training([*RUN, "steps=100000", "--out", "my run"], tmp_path)
+    assert code == 130
+    advice = message.splitlines()[0].removeprefix("saved; go on with: ")
+    assert advice == "torchsets run polygons --resume 'my run'"
+    code, _, more_lines = stop_while_training(shlex.split(advice)[1:], tmp_path)
+    assert code == 130
+    assert more_lines[: len(lines)] == lines
+    steps = [json.loads(line)["step"] for line in more_lines]
+    assert steps == sorted(set(steps))  # it went on where it was
+
+
+def stop_while_training(arguments, folder):
+    """Press Ctrl-C once the learning curve grows; return exit code, message and curve."""
+    curve = folder / "my run" / "metrics.jsonl"
+    before = curve.read_text() if curve.exists() else ""
+    command = [sys.executable, "-m", "torchsets", *arguments]
+    running = subprocess.Popen(command, cwd=folder, stderr=subprocess.PIPE, text=True)
+    while running.poll() is None and (not curve.exists() or len(curve.read_text()) <= len(before)):
+        time.sleep(0.05)
+    running.send_signal(signal.SIGINT)
+    message = running.communicate()[1]
+    return running.returncode, message, curve.read_text().splitlines()
+
+
+def test_a_broken_checkpoint_is_passed_over_with_a_warning_line(finished, tmp_path):
+    call("60", *RUN, "--out", "cut", cwd=tmp_path, code=KILLED)
+    newest = max((tmp_path / "cut" / "checkpoint" / "n=4" / "mlp-chamfer").glob("0*"))
+    with (newest / "tensors.safetensors").open("r+b") as file:
+        file.seek(-20, os.SEEK_END)
+        file.write(b"garbage")
+    done = call("run", "polygons", "--resume", "cut", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert done.stderr.startswith("warning: checkpoint ")
+    assert numbers(tmp_path / "cut") == numbers(finished / "whole")
+
+
+def test_a_run_folder_of_a_newer_schema_is_refused(finished, tmp_path):
+    shutil.copytree(finished / "whole", tmp_path / "new")
+    path = tmp_path / "new" / "config.json"
+    path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 9'))
+    for arguments in (["run", "polygons", "--resume", "new"], ["report", "new"]):
+        done = call(*arguments, cwd=tmp_path)
+        assert done.returncode == 2
+        assert "it was written by a newer torchsets" in done.stderr
+
+
+def test_an_unknown_benchmark_is_an_error(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "nothing"])
+    assert "benchmark must be all or one of" in capsys.readouterr().err
+
+
+@pytest.mark.slow
+def test_the_demo_ends_with_a_short_table_and_a_report_and_can_be_called_again(tmp_path):
+    for count in (1, 2):
+        done = call("demo", cwd=tmp_path)
+        assert done.returncode == 0, done.stderr
+        assert "FSPool" in done.stdout
+        assert "accuracy on 449 held-out digits" in done.stdout
+        assert len(list(tmp_path.glob("runs/demo-*/report.html"))) == count
+
+
+def test_a_missing_extra_names_the_command_that_installs_it(tmp_path):
+    code = (
+        "import sys; sys.modules['tyro'] = None\n"
+        "import torchsets.lab.cli; torchsets.lab.cli.main(['run', 'polygons', 'steps=1'])"
+    )
+    done = call(cwd=tmp_path, code=code)
+    assert done.returncode == 2
+    assert "pip install 'torchsets[app]'" in done.stderr
