@@ -1,7 +1,51 @@
-"""Where data lies."""
+"""Every data file by name, with its checksum and where to get it; and where data lies."""
 
 import os
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
+
+
+@dataclass(frozen=True)
+class Dataset:
+    """Files that belong together, in a folder of their name below :func:`data_folder`.
+
+    Attributes:
+        name: The folder.
+        md5: The checksum of each file.
+        mirrors: Addresses of folders that hold the files, tried in turn.
+        licence: Under which the files are published.
+    """
+
+    name: str
+    md5: Mapping[str, str]
+    mirrors: tuple[str, ...]
+    licence: str
+
+    def path(self, file: str) -> Path:
+        """Where a file is, or should be."""
+        return data_folder() / self.name / file
+
+    def missing(self) -> list[Path]:
+        """The files that are not there."""
+        return [self.path(file) for file in self.md5 if not self.path(file).is_file()]
+
+
+MNIST = Dataset(
+    "mnist",
+    {
+        "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
+        "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
+        "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
+        "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
+    },
+    (
+        "https://ossci-datasets.s3.amazonaws.com/mnist",
+        "https://storage.googleapis.com/cvdf-datasets/mnist",
+    ),
+    "CC BY-SA 3.0",
+)
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (MNIST,)}
 
 
 def data_folder() -> Path:

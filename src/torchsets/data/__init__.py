@@ -1,17 +1,17 @@
 """Sets to learn from: generated, embedded, and downloaded once."""
 
 from torchsets._catalogue import data_folder
-from torchsets.data.buckets import SizeBuckets
 from torchsets.data.digits import digit_point_sets, small_digit_sets
 from torchsets.data.idx import read_idx
-from torchsets.data.mnist import MNIST_FILES, idx_point_sets, mnist_point_sets
+from torchsets.data.minibatches import Minibatches, SizeBuckets
+from torchsets.data.mnist import idx_point_sets, mnist_point_sets
 from torchsets.data.point_sets import PointSets, add_noise, jitter
 from torchsets.data.polygons import random_polygons, turned_polygons
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 
 __all__ = [
-    "MNIST_FILES",
     "CountingSets",
+    "Minibatches",
     "PointSets",
     "SizeBuckets",
     "add_noise",

@@ -63,7 +63,7 @@ def _download(address: str, path: Path, md5: str) -> None:
                 file.write(chunk)
         found = md5_of(temporary)
         if found != md5:
-            raise ValueError(f"what came has the md5 {found} instead of {md5}")
+            raise ValueError(f"the downloaded file has md5 {found} instead of {md5}")
         os.replace(temporary, path)
     finally:
         temporary.unlink(missing_ok=True)

@@ -6,26 +6,15 @@ from typing import Any
 
 import numpy as np
 
-from torchsets._catalogue import data_folder
+from torchsets._catalogue import MNIST
 from torchsets.data.files import find_file
 from torchsets.data.idx import read_idx
 from torchsets.data.point_sets import MEAN_LEVEL, PointSets, images_to_sets
 
-MNIST_MIRRORS = (
-    "https://ossci-datasets.s3.amazonaws.com/mnist",
-    "https://storage.googleapis.com/cvdf-datasets/mnist",
-)
-_MD5 = {
-    "train-images-idx3-ubyte.gz": "f68b3c2dcbeaaa9fbdd348bbdeb94873",
-    "train-labels-idx1-ubyte.gz": "d53e105ee54ea40749a09fcbcd1e9432",
-    "t10k-images-idx3-ubyte.gz": "9fb629c4189551a2d022fa330f9573f3",
-    "t10k-labels-idx1-ubyte.gz": "ec29112dd5afa0611ce80d1b7f02629c",
-}
-MNIST_FILES = tuple(f"mnist/{name}" for name in _MD5)
 _SPLITS = {"train": "train", "test": "t10k"}
 
 
-def mnist_point_sets(split: str, *, mirrors: Sequence[str] = MNIST_MIRRORS) -> PointSets:
+def mnist_point_sets(split: str, *, mirrors: Sequence[str] = MNIST.mirrors) -> PointSets:
     """Load MNIST as sets of points: the pixels above the mean level, x and y in [0, 1].
 
     The files are looked for in the folder ``mnist`` of ``TORCHSETS_DATA`` (by default of the
@@ -42,10 +31,10 @@ def mnist_point_sets(split: str, *, mirrors: Sequence[str] = MNIST_MIRRORS) -> P
         ValueError: If a file is not the published one.
         OSError: If a file is missing and cannot be downloaded.
     """
-    for name, md5 in _MD5.items():
+    for name, md5 in MNIST.md5.items():
         if name.startswith(_prefix(split)):
-            find_file(data_folder() / "mnist" / name, md5=md5, mirrors=mirrors)
-    return idx_point_sets(data_folder() / "mnist", split)
+            find_file(MNIST.path(name), md5=md5, mirrors=mirrors)
+    return idx_point_sets(MNIST.path(""), split)
 
 
 def idx_point_sets(folder: str | Path, split: str, *, threshold: float = MEAN_LEVEL) -> PointSets:

@@ -28,8 +28,8 @@ from torchsets.lab.experiments import (
     read_description,
     read_fields,
 )
-from torchsets.lab.experiments.values import config_from_record, config_from_words
 from torchsets.lab.experiments.digest import code_digest
+from torchsets.lab.experiments.values import config_from_record, config_from_words
 from torchsets.lab.records import Recorder, Run, find_runs, read_config, read_run
 
 _RUN_HELP = """\

@@ -12,10 +12,10 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from torchsets.lab.benchmarks.fspool import POINTS, plain_fspool
-from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.data import PointSets, add_noise
 from torchsets.encoders import DeepSets
+from torchsets.lab.benchmarks.fspool import POINTS, plain_fspool
+from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.mlp import MLP, glorot_
 from torchsets.pooling import FSPool, MaxPool, MeanPool, SumPool
 

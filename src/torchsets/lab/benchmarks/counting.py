@@ -8,8 +8,8 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from torchsets.lab.benchmarks.harness import Case
 from torchsets.counting import Counter, box_iou
+from torchsets.lab.benchmarks.harness import Case
 
 Step = Callable[[], object]
 

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import smooth_l1_loss
 
-from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.decoders import DSPN
 from torchsets.encoders import mlp_encoder, relation_encoder
+from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.losses import SetPredictionLoss, chamfer_loss, hungarian_loss
 
 BATCH, STEPS, STEP_SIZE = 32, 10, 25.0

@@ -6,8 +6,8 @@ from functools import partial
 import torch
 from torch import Tensor, nn
 
-from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.decoders import FSPoolAutoEncoder
+from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.pooling import fspool, max_pool
 
 POINTS = 21

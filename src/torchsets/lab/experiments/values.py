@@ -1,77 +1,85 @@
-"""Make the ``Config`` of an experiment from the words of a command line, or from a record."""
+"""Make the configuration of an experiment from ``field=value``, or from JSON. Needs no torch."""
 
-import contextlib
 import dataclasses
-import difflib
-import io
+import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
-from torchsets._extras import import_extra
-from torchsets.lab.experiments import load_experiment, read_fields
+from torchsets.lab.experiments.experiment import Experiment, nearest
+from torchsets.lab.typed import from_json, type_name
+
+Config = TypeVar("Config")
+_WORDS = {"true": True, "1": True, "false": False, "0": False}
 
 
-def config_from_words(name: str, words: Sequence[str], scale: str) -> Any:
-    """Start from a scale and change what the words, each ``field=value``, name.
+def config_from_overrides(
+    experiment: Experiment[Config], overrides: Sequence[str], scale: str
+) -> Config:
+    """Start from a scale and change what the overrides, each ``field=value``, name.
 
     The elements of a tuple are separated by commas: ``sizes=2,4,8``.
 
     Raises:
         ValueError: For an unknown field, naming the nearest, or a value of the wrong type.
     """
-    types = {field.name: field.type for field in read_fields(name)}
-    pairs = [word.partition("=") for word in words]
-    for field, equals, _ in pairs:
-        if field not in types:
-            nearest = difflib.get_close_matches(field, types, n=1, cutoff=0)[0]
+    hints = typing.get_type_hints(experiment.config)
+    changes = {}
+    for override in overrides:
+        name, equals, text = override.partition("=")
+        if name not in hints:
             raise ValueError(
-                f"field must be one of {name}'s, got {field!r}; the nearest is {nearest!r}"
+                f"{experiment.name} has no field {name!r}; did you mean {nearest(name, hints)!r}?"
             )
         if not equals:
-            raise ValueError(f"fields must be written field=value, got {field!r}")
-    if pairs:
-        import_extra("tyro", "app")  # before torch, which takes its time
-    experiment = load_experiment(name)
-    hints = typing.get_type_hints(experiment.Config)
-    changes = {
-        field: _read_value(field, value, hints[field], types[field]) for field, _, value in pairs
-    }
-    return experiment.Config(**{**experiment.SCALES[scale], **changes})
+            raise ValueError(f"fields are written field=value, got {name!r} alone")
+        try:
+            changes[name] = read_value(hints[name], text)
+        except ValueError:
+            raise ValueError(f"{name} must be {type_name(hints[name])}, got {text!r}") from None
+    return experiment.config_at(scale, **changes)
 
 
-def config_from_record(name: str, recorded: Mapping[str, Any]) -> Any:
-    """Make the ``Config`` that ``config.json`` holds; JSON has lists where it has tuples.
+def config_from_json(experiment: Experiment[Config], content: object, where: str) -> Config:
+    """Make the configuration that ``config.json`` holds; JSON has lists where it has tuples.
 
     Raises:
-        ValueError: For a field that the experiment does not have, or has no longer.
+        ValueError: For a field that the experiment does not have, or no longer has.
     """
-    config_class = load_experiment(name).Config
-    hints = typing.get_type_hints(config_class)
-    unknown = sorted(set(recorded) - set(hints))
+    names = [field.name for field in dataclasses.fields(experiment.config)]  # type: ignore[arg-type]
+    unknown = sorted(set(content) - set(names)) if isinstance(content, Mapping) else []
     if unknown:
         raise ValueError(
-            f"config.json must have the fields of {name}, got also {', '.join(unknown)}: "
+            f"{where} must have the fields of {experiment.name}, got also {', '.join(unknown)}: "
             "it was written by another version of torchsets"
         )
-    values = {
-        key: tuple(value) if _is_tuple(hints[key]) else value for key, value in recorded.items()
+    return from_json(experiment.config, content, where)
+
+
+def config_to_json(config: Any) -> dict[str, Any]:
+    """Return a configuration as ``config.json`` holds it."""
+    return {
+        name: list(value) if isinstance(value, tuple) else value
+        for name, value in dataclasses.asdict(config).items()
     }
-    return config_class(**values)
 
 
-def _read_value(field: str, value: str, hint: Any, type_text: str) -> Any:
-    """Let tyro read one value, so that optional, literal and tuple types work."""
-    tyro = import_extra("tyro", "app")
-    holder = dataclasses.make_dataclass("Holder", [(field, hint)])
-    flag = "--" + field.replace("_", "-")
-    words = [flag, *value.replace(",", " ").split()] if _is_tuple(hint) else [f"{flag}={value}"]
-    try:
-        with contextlib.redirect_stderr(io.StringIO()):
-            return getattr(tyro.cli(holder, args=words), field)
-    except SystemExit:
-        raise ValueError(f"{field} must be {type_text}, got {value!r}") from None
+def read_value(hint: Any, text: str) -> Any:
+    """Read a value of a type; raise ``ValueError`` if the text is none.
 
-
-def _is_tuple(hint: Any) -> bool:
-    return typing.get_origin(hint) is tuple
+    Example:
+        >>> read_value(tuple[int, ...], "2,4"), read_value(float | None, "none")
+        ((2, 4), None)
+    """
+    origin, arguments = typing.get_origin(hint), typing.get_args(hint)
+    if origin in (typing.Union, types.UnionType):
+        if text.lower() == "none" and type(None) in arguments:
+            return None
+        return read_value(next(one for one in arguments if one is not type(None)), text)
+    if origin is tuple:
+        return tuple(read_value(arguments[0], part.strip()) for part in text.split(",") if part)
+    if hint is bool:
+        if text.lower() not in _WORDS:
+            raise ValueError(text)
+        return _WORDS[text.lower()]
+    return hint(text)

@@ -47,7 +47,7 @@ def _package_versions() -> dict[str, str | None]:
 
 def _git_state() -> dict[str, Any]:
     """The commit of the checkout that the package is imported from, if it is from one."""
-    source = Path(__file__).resolve().parent
+    source = Path(__file__).resolve().parents[2]
     try:
         root = _git(source, "rev-parse", "--show-toplevel")
         if Path(root) / "src" / "torchsets" != source:

@@ -11,6 +11,7 @@ from typing import Any
 
 SCHEMA_VERSION = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
 @contextlib.contextmanager
@@ -23,15 +24,14 @@ def explained(path: Path) -> Iterator[None]:
             raise
         if error.errno in _FULL:
             raise OSError(
-                f"the disk must have room for {path}, got a full one ({error.strerror}); "
-                "what was written before is not lost: free some space"
+                f"no space left while writing {path} ({error.strerror}); everything written before "
+                "is intact: free some space and resume"
             ) from error
-        reason = error.strerror or error
-        raise OSError(f"{path} must be a place that can be written to, got {reason}") from error
+        raise OSError(f"cannot write {path}: {error.strerror or error}") from error
 
 
 def write_atomically(path: Path, text: str) -> None:
-    """Write a neighbouring file, bring it to the disk, and put it in the place of ``path``."""
+    """Write a neighbouring file, flush it to disk, and rename it to ``path``."""
     temporary = path.with_name(f"{path.name}.{os.getpid()}.writing")
     with explained(path):
         try:
@@ -71,7 +71,7 @@ def drop_unfinished_line(path: Path) -> None:
 
 
 def sync(path: Path) -> None:
-    """Bring a file or the entries of a folder to the disk."""
+    """Flush a file or the entries of a folder to disk."""
     handle = os.open(path, os.O_RDONLY)
     try:
         os.fsync(handle)
@@ -88,23 +88,25 @@ def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file of a run folder; raise ``ValueError`` if it is broken or too new."""
     try:
-        content = json.loads(path.read_text(encoding="utf-8"))
+        content = json.loads(_read(path))
         schema = content.pop("schema_version")
-    except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+        if not isinstance(content, dict) or type(schema) is not int:
+            raise TypeError("no object with a schema version")
+    except _UNREADABLE as error:
         raise ValueError(f"{path} must be a JSON file of a run folder, got {error!r}") from error
     if schema > SCHEMA_VERSION:
         raise ValueError(
             f"{path} must have schema version {SCHEMA_VERSION} or less, got {schema}: "
             "it was written by a newer torchsets"
         )
-    return dict(content)
+    return content
 
 
 def damage(path: Path) -> str | None:
     """What is wrong with a JSON file of a run folder, if anything."""
     try:
-        json.loads(path.read_bytes())["schema_version"]
-    except (FileNotFoundError, ValueError, KeyError, TypeError) as error:
+        json.loads(_read(path))["schema_version"]
+    except (FileNotFoundError, ValueError, KeyError, TypeError, RecursionError) as error:
         return repr(error)
     return None
 
@@ -125,8 +127,19 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     if not path.exists():
         return []
     # What follows the last line's end is being written, or was cut off by a crash.
-    *lines, _ = path.read_bytes().split(b"\n")
     try:
-        return [json.loads(line) for line in lines]
-    except ValueError as error:
+        *lines, _ = _read(path).split(b"\n")
+        read = [json.loads(line) for line in lines]
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must hold one JSON object per line, got {error}") from error
+    for line in read:
+        if not isinstance(line, dict):
+            raise ValueError(f"{path} must hold one JSON object per line, got {line!r}")
+    return read
+
+
+def _read(path: Path) -> bytes:
+    """The bytes of a regular file: a pipe of that name would never end."""
+    if path.exists() and not path.is_file():
+        raise ValueError(f"{path} is no regular file")
+    return path.read_bytes()

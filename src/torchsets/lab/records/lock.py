@@ -1,17 +1,15 @@
 """One writer per folder: a lock that ends with its process, however that ends."""
 
-import contextlib
 import json
 import os
 import platform
 import warnings
-import weakref
 from pathlib import Path
 
 try:
     import fcntl
-except ImportError:  # not a POSIX system: the file names the holder, but stops nobody
-    fcntl = None  # type: ignore[assignment]
+except ImportError:  # not a POSIX system: the file names the writer, but stops nobody
+    fcntl = None  # type: ignore[assignment]  # mypy expects the module
 
 LOCK_FILE = ".lock"
 
@@ -19,112 +17,59 @@ LOCK_FILE = ".lock"
 class FolderLock:
     """The right to write into a folder, until :meth:`release`, collection or the process' end.
 
-    The lock belongs to the open file and not to its name or content, and the kernel drops it when
-    the process dies: a file left over by ``kill -9`` or copied with its folder locks nothing.
-    In the same process a new lock takes the folder over from the earlier one.
-    A forked child does not hold it, so a worker that outlives a killed run does not either.
+    The kernel drops the lock when the process dies: a file left over by ``kill -9``, by a finished
+    run or by a copy of the folder locks nothing.
 
     Raises:
-        BlockingIOError: If another process holds the folder; names it.
+        BlockingIOError: If this or another process is writing to the folder; names it.
     """
 
     def __init__(self, folder: Path) -> None:
-        self.path = folder / LOCK_FILE
-        self.handle = self._open()
-        self._release = weakref.finalize(self, _release, self.handle, self.path, os.getpid())
-        _held[_identity(self.handle)] = self
-        holder = {"pid": os.getpid(), "host": platform.node()}
+        self._handle: int | None = os.open(folder / LOCK_FILE, os.O_RDWR | os.O_CREAT, 0o666)
         try:
-            os.ftruncate(self.handle, 0)
-            os.write(self.handle, json.dumps(holder).encode())
-        except OSError:
+            _lock(self._handle, folder)
+            os.ftruncate(self._handle, 0)
+            about = {"pid": os.getpid(), "host": platform.node()}
+            os.write(self._handle, json.dumps(about).encode())
+        except BaseException:
             self.release()
             raise
 
     @property
     def held(self) -> bool:
-        return self._release.alive
+        return self._handle is not None
 
     def release(self) -> None:
-        self._release()
+        if self._handle is not None:
+            os.close(self._handle)
+            self._handle = None
 
-    def forget(self) -> None:
-        """Close the file without ending the lock: for a forked child."""
-        if self._release.detach() is not None:
-            os.close(self.handle)
-
-    def _open(self) -> int:
-        while True:
-            handle = os.open(self.path, os.O_RDWR | os.O_CREAT, 0o666)
-            earlier = _held.get(_identity(handle))
-            if earlier is not None and earlier.held:
-                os.close(handle)
-                earlier.release()
-                continue
-            try:
-                _lock(handle, self.path)
-            except BaseException:
-                os.close(handle)
-                raise
-            if _is_at(handle, self.path):
-                return handle
-            os.close(handle)  # its last holder removed it meanwhile
+    def __del__(self) -> None:
+        if hasattr(self, "_handle"):  # not if the file could not be opened
+            self.release()
 
 
-_held: weakref.WeakValueDictionary[tuple[int, int], FolderLock] = weakref.WeakValueDictionary()
-
-
-def _lock(handle: int, path: Path) -> None:
+def _lock(handle: int, folder: Path) -> None:
     if fcntl is None:
         return
     try:
         fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
-        raise BlockingIOError(
-            f"folder must be written by one process at a time, got {path.parent}, which "
-            f"{_holder(handle)} is writing to; wait for it or stop it"
-        ) from None
+        raise BlockingIOError(_describe_writer(handle, folder)) from None
     except OSError as error:  # some network file systems have no locks
         warnings.warn(
-            f"{path.parent} cannot be locked ({error.strerror}): make sure that no other process "
+            f"{folder} cannot be locked ({error.strerror}): make sure that no other process "
             "writes to it",
             stacklevel=5,
         )
 
 
-def _holder(handle: int) -> str:
+def _describe_writer(handle: int, folder: Path) -> str:
     try:
         about = json.loads(os.pread(handle, 1000, 0))
-        return f"process {about['pid']} on {about['host']}"
+        pid, host = about["pid"], about["host"]
     except (OSError, ValueError, KeyError, TypeError):  # it has only just been locked
-        return "another process"
-
-
-def _identity(handle: int) -> tuple[int, int]:
-    about = os.fstat(handle)
-    return about.st_dev, about.st_ino
-
-
-def _is_at(handle: int, path: Path) -> bool:
-    try:
-        return os.path.samestat(os.fstat(handle), path.stat())
-    except FileNotFoundError:
-        return False
-
-
-def _release(handle: int, path: Path, process: int) -> None:
-    # Removed while still locked, so that whoever opens it now sees in _open that it is gone.
-    with contextlib.suppress(OSError):
-        if process == os.getpid() and _is_at(handle, path):
-            path.unlink()
-    os.close(handle)
-
-
-def _forget_all() -> None:
-    for lock in list(_held.values()):
-        lock.forget()
-    _held.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_all)
+        return f"{folder} is being written by another process; wait for it or stop it"
+    if (pid, host) == (os.getpid(), platform.node()):
+        return f"{folder} is already open in this process; finish or close its recorder first"
+    return f"{folder} is being written by process {pid} on {host}; wait for it or stop it"

@@ -8,8 +8,8 @@ from dataclasses import asdict, dataclass, fields, replace
 from typing import Any
 
 from torchsets.lab.experiments import load_experiment
-from torchsets.lab.experiments.values import config_from_words
 from torchsets.lab.experiments.tables import Redrawn
+from torchsets.lab.experiments.values import config_from_words
 
 
 @dataclass(frozen=True)

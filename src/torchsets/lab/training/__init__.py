@@ -1,21 +1,28 @@
 """The one training loop: checkpoints, resume, progress, devices, several processes."""
 
+from torchsets.lab.training.batches import map_tensors, move
 from torchsets.lab.training.checkpoints import load_checkpoint, save_checkpoint
-from torchsets.lab.training.devices import pick_device
+from torchsets.lab.training.history import History
+from torchsets.lab.training.host import keep_freed_memory, pick_device, use_one_thread
 from torchsets.lab.training.loop import Settings, linear_decay, seed_everything, train
-from torchsets.lab.training.memory import keep_freed_memory
-from torchsets.lab.training.minibatches import Minibatches
-from torchsets.lab.training.processes import is_first, join_processes, on_first, process_count
-from torchsets.lab.training.threads import use_one_thread
+from torchsets.lab.training.processes import (
+    is_first,
+    join_processes,
+    on_first,
+    process_count,
+    wait_for_all,
+)
 
 __all__ = [
-    "Minibatches",
+    "History",
     "Settings",
     "is_first",
     "join_processes",
     "keep_freed_memory",
     "linear_decay",
     "load_checkpoint",
+    "map_tensors",
+    "move",
     "on_first",
     "pick_device",
     "process_count",
@@ -23,4 +30,5 @@ __all__ = [
     "seed_everything",
     "train",
     "use_one_thread",
+    "wait_for_all",
 ]

@@ -1,15 +1,11 @@
-"""The loop: draw a batch, take a step, record, save; go on where a stopped run was."""
+"""The loop: draw a batch, take a step, record, save; continue where a stopped run was."""
 
 import math
 import random
 import re
-import signal
-import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from types import FrameType
 from typing import Any
 
 import numpy as np
@@ -17,7 +13,9 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.lab.records import Recorder
+from torchsets.lab.signals import stop_requests
 from torchsets.lab.training import processes
+from torchsets.lab.training.batches import Part, move
 from torchsets.lab.training.checkpoints import (
     Checkpoint,
     capture,
@@ -26,7 +24,8 @@ from torchsets.lab.training.checkpoints import (
     restore,
     save_checkpoint,
 )
-from torchsets.lab.training.processes import JointLoss, Loss, Part, Terms, named_terms
+from torchsets.lab.training.history import History
+from torchsets.lab.training.processes import JointLoss, Loss, Terms, named_terms
 from torchsets.lab.training.progress import show_progress
 
 Draw = Callable[[int, torch.Generator], Any]
@@ -56,6 +55,10 @@ class Settings:
     evaluate_every: int | None = None
     checkpoint_every: int | None = None
 
+    def __post_init__(self) -> None:
+        if self.steps < 1:
+            raise ValueError(f"steps must be at least 1, got {self.steps}")
+
 
 def train(
     model: nn.Module,
@@ -67,11 +70,11 @@ def train(
     task: str,
     settings: Settings,
     evaluate: Callable[[], Mapping[str, float]] | None = None,
-) -> None:
+) -> History:
     """Train a model, or load it if this task of the run is already trained.
 
     A stopped run is resumed by running it again from its top with the recorder of
-    :meth:`Recorder.resume`: finished tasks load, the current one goes on from its last checkpoint,
+    :meth:`Recorder.resume`: finished tasks load, the current one resumes at its last checkpoint,
     and on a CPU all ends bit for bit as if nothing had happened. Ctrl-C saves first.
 
     Several processes that met in :func:`join_processes` train one model on the joint batch: see
@@ -81,12 +84,15 @@ def train(
         model: Is on its device already; batches follow it there.
         optimiser: Over the parameters of the model. The schedule scales its learning rates.
         loss: Batch to a scalar, or to named scalars whose sum is minimised.
-        draw: (step, generator) to a batch on the CPU. All its chance comes from the generator.
+        draw: (step, generator) to a batch on the CPU. All its randomness is the generator's.
         recorder: Where curves and checkpoints go.
         task: Name of this training within the run, such as ``fspool`` or ``n=4/fspool``: the part
             before the slash names the panel of its learning curve.
         settings: Steps, schedule and so on.
         evaluate: Numbers to add to the learning curve; called in eval mode without gradients.
+
+    Returns:
+        What was recorded, with what a resumed run had recorded before.
 
     Raises:
         FloatingPointError: If the loss is nan or infinite; says where.
@@ -97,7 +103,7 @@ def train(
     model.train()
     compute = _computation(model, loss, settings)
     with (
-        _stop_requests() as requested,
+        stop_requests(_end_now if processes.process_count() == 1 else None) as requests,
         show_progress(task, start=state.step, steps=settings.steps) as show,
     ):
         while state.step < settings.steps:
@@ -109,7 +115,7 @@ def train(
                 show(state.step, state.record())
             if evaluate and _due(state.step, settings.evaluate_every, settings.steps):
                 recorder.add_metrics(task, state.step, _evaluate(model, evaluate))
-            stopped = processes.any_process(requested())
+            stopped = processes.any_process(bool(requests))
             if processes.is_first() and (stopped or state.time_to_save()):
                 state.save()
             if stopped:
@@ -123,11 +129,12 @@ def train(
         data_seconds=state.data_seconds,
         parameters=sum(parameter.numel() for parameter in model.parameters()),
     )
-    processes.wait_for_all()  # what follows may read the records
+    lines = processes.on_first(lambda: recorder.lines(task))  # after a resume it alone has all
+    return History(lines, state.seconds)
 
 
 def linear_decay(share: float, *, start: float = 0.0) -> float:
-    """Keep the learning rate up to the share ``start`` of the steps, then fall to 0 in a line.
+    """Keep the learning rate up to the share ``start`` of the steps, then decay linearly to 0.
 
     Example:
         >>> [linear_decay(share, start=0.5) for share in (0.25, 0.5, 0.75)]
@@ -181,10 +188,10 @@ class _Training:
 
     def draw_part(self, draw: Draw, device: torch.device) -> Part:
         began = time.perf_counter()
-        batch, share = processes.take_part(draw(self.step, self.generator))
-        batch = processes.map_tensors(batch, lambda tensor: tensor.to(device, non_blocking=True))
+        part = processes.take_part(draw(self.step, self.generator))
+        part = part._replace(batch=move(part.batch, device))
         self.data_seconds += time.perf_counter() - began
-        return Part(batch, share)
+        return part
 
     def take_step(self, minimised: Tensor, terms: Terms) -> None:
         self.sums = {
@@ -198,7 +205,7 @@ class _Training:
             for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
                 group["lr"] = rate * factor
         self.optimiser.zero_grad(set_to_none=True)
-        minimised.backward()  # type: ignore[no-untyped-call]
+        minimised.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
         if self.settings.clip is not None:
             nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
         self.optimiser.step()
@@ -279,23 +286,5 @@ def _evaluate(model: nn.Module, evaluate: Callable[[], Mapping[str, float]]) -> 
     return values
 
 
-@contextmanager
-def _stop_requests() -> Iterator[Callable[[], bool]]:
-    """Turn the first Ctrl-C (or SIGTERM) into a wish that the loop grants between two steps."""
-    requests: list[int] = []
-    alone = processes.process_count() == 1  # torchrun repeats signals, and ends who does not
-
-    def request(number: int, frame: FrameType | None) -> None:
-        if requests and alone:  # the second one means now
-            raise KeyboardInterrupt
-        requests.append(number)
-
-    if threading.current_thread() is not threading.main_thread():
-        yield lambda: False
-        return
-    before = {number: signal.signal(number, request) for number in (signal.SIGINT, signal.SIGTERM)}
-    try:
-        yield lambda: bool(requests)
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
+def _end_now() -> None:
+    raise KeyboardInterrupt

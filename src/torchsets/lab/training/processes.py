@@ -8,13 +8,15 @@ DistributedDataParallel, is that of the joint batch in one process.
 import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 import torch.distributed as dist
 from torch import Tensor, nn
 from torch.nn.parallel import DistributedDataParallel
+
+from torchsets.lab.training.batches import Part, split_batch
 
 Result = TypeVar("Result")
 Loss = Callable[[Any], Tensor | Mapping[str, Tensor]]
@@ -83,15 +85,8 @@ def any_process(flag: bool) -> bool:
 
 
 def wait_for_all() -> None:
-    """Go on when every process has come here."""
+    """Return when every process has called this."""
     any_process(False)
-
-
-class Part(NamedTuple):
-    """What one process computes of a joint batch, and the share of the sets that it has."""
-
-    batch: Any
-    share: float
 
 
 def take_part(batch: Any) -> Part:
@@ -99,52 +94,6 @@ def take_part(batch: Any) -> Part:
     if process_count() == 1:
         return Part(batch, 1.0)
     return split_batch(batch, dist.get_rank(), dist.get_world_size())
-
-
-def split_batch(batch: Any, index: int, parts: int) -> Part:
-    """Return one of the parts of a batch: neighbouring sets, as equal in number as possible.
-
-    A part without sets has the first set as a stand-in and the share 0, so that every process
-    computes a loss of the same form.
-
-    Args:
-        batch: Tensors with the sets on their first axis, in tuples (SetBatch too) and dicts.
-            Anything that is no tensor, and any tensor without axes, goes to every part.
-        index: Which part.
-        parts: How many there are.
-
-    Raises:
-        ValueError: If the tensors do not have one number of sets, or there is none.
-        TypeError: For a list: are its entries the sets, or tensors that hold all sets?
-
-    Example:
-        >>> split_batch((torch.arange(5), "words"), 1, 2)
-        Part(batch=(tensor([2, 3, 4]), 'words'), share=0.6)
-    """
-    counts = {len(tensor) for tensor in _tensors(batch) if tensor.ndim > 0}
-    if len(counts) != 1:
-        raise ValueError(
-            "batch must hold tensors with the sets on their first axis to be split over "
-            f"processes, got first axes of {sorted(counts)}"
-        )
-    count = counts.pop()
-    start, stop = (count * bound // parts for bound in (index, index + 1))
-    share = (stop - start) / count if count else 1 / parts
-    chosen = slice(start, stop) if stop > start else slice(0, 1)
-    return Part(map_tensors(batch, lambda tensor: tensor[chosen] if tensor.ndim else tensor), share)
-
-
-def map_tensors(batch: Any, function: Callable[[Tensor], Tensor]) -> Any:
-    """Apply a function to the tensors of a batch of nested tuples, lists and dicts."""
-    if isinstance(batch, Tensor):
-        return function(batch)
-    if isinstance(batch, Mapping):
-        return {key: map_tensors(value, function) for key, value in batch.items()}
-    if isinstance(batch, tuple) and hasattr(batch, "_fields"):
-        return type(batch)(*(map_tensors(value, function) for value in batch))
-    if isinstance(batch, (tuple, list)):
-        return type(batch)(map_tensors(value, function) for value in batch)
-    return batch
 
 
 def named_terms(loss: Tensor | Mapping[str, Tensor]) -> Terms:
@@ -160,8 +109,8 @@ class JointLoss:
     Args:
         model: Its gradients are averaged over the processes.
         loss: A mean over the sets of a batch, or named means.
-        seed: Seed of what chance there is in the loss, such as dropout, together with the step and
-            the process.
+        seed: Seed of the randomness in the loss, such as dropout, together with the step and the
+            process.
     """
 
     def __init__(self, model: nn.Module, loss: Loss, *, seed: int) -> None:
@@ -172,7 +121,7 @@ class JointLoss:
 
     def __call__(self, part: Part, step: int) -> tuple[Tensor, Terms]:
         """Return what to call ``backward`` on, and the terms of the joint batch."""
-        with self._chance(step):
+        with self._randomness(step):
             terms: Terms = self.parallel(part.batch)
         joint = torch.stack([term.detach() * part.share for term in terms.values()])
         dist.all_reduce(joint)
@@ -180,8 +129,8 @@ class JointLoss:
         return minimised, dict(zip(terms, joint.unbind(), strict=True))
 
     @contextmanager
-    def _chance(self, step: int) -> Iterator[None]:
-        """Other chance in each process and step, and afterwards the same global one in all."""
+    def _randomness(self, step: int) -> Iterator[None]:
+        """Other randomness in each process and step, and afterwards the same global one in all."""
         sequence = np.random.SeedSequence([self.seed % 2**63, step, dist.get_rank()])
         seed = int(sequence.generate_state(1, np.uint64)[0])
         device = self.loss.anchor.device
@@ -209,13 +158,3 @@ class _LossModule(nn.Module):
     def forward(self, batch: Any) -> Terms:
         terms = named_terms(self.loss(batch))
         return {**terms, "loss": terms["loss"] + 0 * self.anchor}
-
-
-def _tensors(batch: Any) -> Iterator[Tensor]:
-    if isinstance(batch, list):
-        raise TypeError("batch must be of tensors, tuples and dicts to be split, got a list")
-    if isinstance(batch, Tensor):
-        yield batch
-    elif isinstance(batch, (Mapping, tuple)):
-        for value in batch.values() if isinstance(batch, Mapping) else batch:
-            yield from _tensors(value)

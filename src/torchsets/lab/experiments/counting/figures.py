@@ -8,8 +8,8 @@ from torch import Tensor
 
 from torchsets.counting import Counter
 from torchsets.data import CountingSets, toy_counting_sets
-from torchsets.piecewise import PiecewiseLinear, monotone_values
 from torchsets.lab.records import Recorder
+from torchsets.piecewise import PiecewiseLinear, monotone_values
 
 _SHOWN = ((0.1, 0.0), (0.3, 0.3), (0.5, 0.0), (0.5, 0.5))  # l and q of the samples
 

@@ -33,8 +33,6 @@ from torchsets.lab.experiments.mnist.tables import (
     record_accuracy,
     record_seconds,
 )
-from torchsets.padded import SetBatch
-from torchsets.pooling import FSPool
 from torchsets.lab.records import Recorder, read_run
 from torchsets.lab.training import (
     Settings,
@@ -43,6 +41,8 @@ from torchsets.lab.training import (
     seed_everything,
     train,
 )
+from torchsets.padded import SetBatch
+from torchsets.pooling import FSPool
 
 AUTO_ENCODERS = {"fspool": "fspool", "sum": "sum-mlp", "mean": "mean-mlp", "max": "max-mlp"}
 _OTHER_SEED = 20_011  # auto-encoders trained here see other batches and noise than classifiers

@@ -16,10 +16,10 @@ from torch.nn.functional import cross_entropy
 from torchsets.data import digit_point_sets
 from torchsets.encoders import DeepSets
 from torchsets.lab.experiments.poolings import POOLINGS
-from torchsets.mlp import MLP, glorot_
-from torchsets.padded import SetBatch
 from torchsets.lab.records import Recorder
 from torchsets.lab.training import Minibatches, Settings, pick_device, seed_everything, train
+from torchsets.mlp import MLP, glorot_
+from torchsets.padded import SetBatch
 
 ROWS = {"fspool": "FSPool", "sum": "Sum", "mean": "Mean", "max": "Max"}
 

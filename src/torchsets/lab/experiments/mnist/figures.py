@@ -8,8 +8,8 @@ from torch import Tensor
 
 from torchsets.data import PointSets, add_noise
 from torchsets.lab.experiments.mnist.sets import TEST_SEED
-from torchsets.padded import SetBatch
 from torchsets.lab.records import Recorder
+from torchsets.padded import SetBatch
 
 _EXAMPLES = 2  # of each noise
 _FUNCTIONS = 6  # of each FSPool

@@ -23,10 +23,10 @@ from torchsets.lab.experiments.mnist.sets import (
     pieces_of,
     with_mask_feature,
 )
-from torchsets.losses import chamfer_loss
-from torchsets.padded import SetBatch
 from torchsets.lab.records import Recorder
 from torchsets.lab.training import Settings, pick_device, seed_everything, train
+from torchsets.losses import chamfer_loss
+from torchsets.padded import SetBatch
 
 ROWS = {
     "fspool": "FSPool + FSUnpool",

@@ -13,8 +13,8 @@ from torchsets.data import (
     mnist_point_sets,
     small_digit_sets,
 )
-from torchsets.padded import SetBatch
 from torchsets.lab.training import Minibatches
+from torchsets.padded import SetBatch
 
 TEST_SEED = 10_007  # of the noise on the test sets
 

@@ -1,0 +1,1 @@
+"""Rotating polygons: auto-encode them with FSPool, predict them with DSPN."""

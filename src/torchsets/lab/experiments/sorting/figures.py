@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.lab.experiments.sorting.frames import draw_sorting_steps
-from torchsets.permutations import PairwiseCost, optimise_permutation
 from torchsets.lab.records import Recorder, read_run
+from torchsets.permutations import PairwiseCost, optimise_permutation
 
 _POINTS = 41  # of a heat map along each axis
 _SHOWN = 10  # numbers in the set that is sorted step by step

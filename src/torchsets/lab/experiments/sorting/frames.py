@@ -7,8 +7,8 @@ import torch
 from torch import Tensor
 
 from torchsets.lab.experiments.rounding import rounded
-from torchsets.permutations import ordering_cost
 from torchsets.lab.records import Recorder
+from torchsets.permutations import ordering_cost
 
 
 def draw_sorting_steps(

@@ -13,6 +13,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.lab.experiments.sorting.figures import draw_figures
+from torchsets.lab.records import Recorder
+from torchsets.lab.training import Settings, pick_device, seed_everything, train
 from torchsets.permutations import (
     LinearAssignment,
     OrderedSets,
@@ -21,8 +23,6 @@ from torchsets.permutations import (
     hard_permutation,
     optimise_permutation,
 )
-from torchsets.lab.records import Recorder
-from torchsets.lab.training import Settings, pick_device, seed_everything, train
 
 ROWS = {"po-u": "PO-U", "linear": "LinAssign"}
 INTERVALS = ((0, 1), (0, 10), (0, 1000), (1, 2), (10, 11), (100, 101), (1000, 1001))
