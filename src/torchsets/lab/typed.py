@@ -8,7 +8,10 @@ from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
 Kind = TypeVar("Kind")
-_NUMBERS = {int, float}
+_NUMBERS: dict[Any, set[type]] = {  # lists of these are read fast: figures have many
+    float: {int, float},
+    float | None: {int, float, type(None)},
+}
 
 
 def from_json(kind: type[Kind], content: object, where: str, *, strict: bool = True) -> Kind:
@@ -127,8 +130,8 @@ def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], wher
         hints = arguments
     if len(hints) != len(value):
         raise ValueError(f"{where} must have {len(hints)} entries, got {len(value)}")
-    if arguments[0] is float and set(map(type, value)) <= _NUMBERS:
-        read: list[Any] = [float(one) for one in value]  # fast: figures have many
+    if set(map(type, value)) <= _NUMBERS.get(arguments[0], set()):
+        read: list[Any] = [one if one is None else float(one) for one in value]
     else:
         read = [_read(hint, one, where) for hint, one in zip(hints, value, strict=True)]
     return tuple(read) if origin is tuple else read
