@@ -4,10 +4,10 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
 Kind = TypeVar("Kind")
+_KNOWN: dict[Any, dict[str, Any]] = {}
 _NUMBERS: dict[Any, set[type]] = {  # lists of these are read fast: figures have many
     float: {int, float},
     float | None: {int, float, type(None)},
@@ -64,9 +64,10 @@ def type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
 
 
-@cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    if kind not in _KNOWN:  # slow to find out, and asked for every line of a figure
+        _KNOWN[kind] = typing.get_type_hints(kind)
+    return _KNOWN[kind]
 
 
 def _kind(choice: Any) -> Any:

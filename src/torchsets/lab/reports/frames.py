@@ -74,7 +74,8 @@ def _draw_start(axis: Any, panel: FramePanel, frames: Frames) -> None:
             matrix = Matrix(first(panel.matrices), panel.title, panel.x_label, panel.y_label)
             heatmaps.draw_panel(axis, matrix, colours=panel.colours, limits=panel.range)
         case MovingBars():
-            _draw_bars(axis, panel, first(panel.bars), panel.marks and first(panel.marks))
+            marks = None if panel.marks is None else first(panel.marks)
+            _draw_bars(axis, panel, first(panel.bars), marks)
         case CursorLines():
             lines.draw_curves(axis, panel.lines, lines.Style(panel.lines))
             lines.describe_axes(axis, panel)

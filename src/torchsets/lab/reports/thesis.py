@@ -47,6 +47,4 @@ def thesis_tables() -> dict[str, ThesisTable]:
     """
     path = Path(__file__).with_name("thesis_tables.json")
     tables = json.loads(path.read_text(encoding="utf-8"))
-    return {
-        key: from_json(ThesisTable, about, key, strict=False) for key, about in tables.items()
-    }
+    return {key: from_json(ThesisTable, about, key, strict=False) for key, about in tables.items()}
