@@ -65,7 +65,7 @@ def test_boxes_with_classes_are_matched_by_both(loss, generator):
         Part(slice(0, 4), "l1", weight=5.0),
         Part(slice(4, 7), "cross_entropy", target=slice(4, 5)),
     )
-    result = loss(prediction, target, None, mask, element=element)
+    result = loss(prediction, target, mask, element=element)
     torch.testing.assert_close(result, torch.zeros(1), atol=1e-6, rtol=0)  # e^-20 remains
     result.sum().backward()
     assert prediction.grad.isfinite().all()

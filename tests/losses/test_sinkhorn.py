@@ -32,8 +32,8 @@ def test_matches_pot_with_the_same_epsilon(element, epsilon, generator):
     result = sinkhorn_loss(
         one,
         other,
-        one_mask,
         other_mask,
+        prediction_mask=one_mask,
         element=element,
         epsilon=epsilon,
         iterations=3000,

@@ -29,9 +29,9 @@ _TREE_PAIRS = 2**20
 def nearest_neighbours(
     elements: Tensor,
     others: Tensor,
-    mask: Tensor | None = None,
     other_mask: Tensor | None = None,
     *,
+    mask: Tensor | None = None,
     element: Element = "squared",
 ) -> Tensor:
     """Find for each element of a set the cheapest element of the other set.
@@ -42,8 +42,8 @@ def nearest_neighbours(
     Args:
         elements: The sets that ask, (*S, B, N, D), floating point.
         others: The sets that answer, (B, M, D), floating point.
-        mask: True where an element is real, (B, N) or (*S, B, N), bool. None: all are.
-        other_mask: The same for the others, (B, M).
+        other_mask: True where one of the others is real, (B, M), bool. None: all are.
+        mask: The same for the elements, (B, N) or (*S, B, N).
         element: ``"squared"``, ``"huber"``, or a callable; see :func:`chamfer_loss`.
 
     Returns:
@@ -51,13 +51,15 @@ def nearest_neighbours(
         Between equally near ones any is returned.
 
     Raises:
+        TypeError: If a side is not a tensor.
         ValueError: If a shape or dtype differs from the above.
 
     Example:
         >>> nearest_neighbours(torch.tensor([[[0.0], [9.0]]]), torch.tensor([[[8.0], [1.0]]]))
         tensor([[1, 0]])
     """
-    pair = pair_sets(elements, others, mask, other_mask, element=element)
+    names = ("elements", "others", "other_mask", "mask")
+    pair = pair_sets(elements, others, other_mask, mask, element=element, names=names)
     shape = elements.shape[:-1]
     if pair.is_empty:
         return torch.full(shape, -1, device=elements.device)

@@ -37,9 +37,9 @@ class _Problem(NamedTuple):
 def sinkhorn_loss(
     prediction: Tensor,
     target: Tensor,
-    prediction_mask: Tensor | None = None,
     target_mask: Tensor | None = None,
     *,
+    prediction_mask: Tensor | None = None,
     element: Element = "squared",
     epsilon: float = 0.05,
     iterations: int = 200,
@@ -55,8 +55,8 @@ def sinkhorn_loss(
     return sinkhorn_divergence(
         prediction,
         target,
-        prediction_mask,
         target_mask,
+        prediction_mask=prediction_mask,
         element=element,
         epsilon=epsilon,
         iterations=iterations,
@@ -67,9 +67,9 @@ def sinkhorn_loss(
 def sinkhorn_divergence(
     prediction: Tensor,
     target: Tensor,
-    prediction_mask: Tensor | None = None,
     target_mask: Tensor | None = None,
     *,
+    prediction_mask: Tensor | None = None,
     element: Element = "squared",
     epsilon: float = 0.05,
     iterations: int = 200,
@@ -86,8 +86,8 @@ def sinkhorn_divergence(
     Args:
         prediction: Predicted sets, (*S, B, N, D), floating point.
         target: Target sets, (B, M, D), floating point.
-        prediction_mask: True where an element is real, (B, N) or (*S, B, N), bool. None: all are.
-        target_mask: The same for the target, (B, M).
+        target_mask: True where a target is real, (B, M), bool. None: all are.
+        prediction_mask: The same for the prediction, (B, N) or (*S, B, N).
         element: ``"squared"``, ``"huber"`` or a callable, as in the other losses. A callable must
             be symmetric and accept two sets of either side.
         epsilon: Strength of the entropy, in units of the element cost.
@@ -100,6 +100,7 @@ def sinkhorn_divergence(
         not available.
 
     Raises:
+        TypeError: If a side is not a tensor, such as a :class:`SetPrediction`.
         ValueError: If a shape or dtype differs from the above, or an option is not positive.
 
     Reference:
@@ -112,7 +113,7 @@ def sinkhorn_divergence(
     ):
         if not value > 0:
             raise ValueError(f"{name} must be positive, got {value}")
-    pair = pair_sets(prediction, target, prediction_mask, target_mask, element=element)
+    pair = pair_sets(prediction, target, target_mask, prediction_mask, element=element)
     if pair.is_empty:
         nothing = pair.zero()
         return SinkhornResult(
