@@ -18,7 +18,7 @@ def thin_rank(pull: Tensor) -> int:
     """
     size = pull.shape[1]
     largest = float(pull.detach().abs().amax()) if pull.numel() else 0.0
-    if not largest <= _LARGEST_PULL:  # also nan
+    if not largest <= _LARGEST_PULL or pull.device.type == "mps":  # also nan; mps has no float64
         return 0
     wanted = torch.finfo(pull.dtype).eps / 2 * math.exp(-largest)
     rank, error = 1, 1.0
