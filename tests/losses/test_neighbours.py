@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 import torch
 
-from torchsets.losses import nearest_neighbours, neighbours
+from torchsets.losses import chamfer_loss, nearest_neighbours, neighbours
 from torchsets.losses.elements import cost_matrix
 from torchsets.testing import random_sets
 
@@ -46,6 +46,26 @@ def test_padding_is_nobodys_neighbour(way, generator):
     assert (found[2] == -1).all()
     alone = nearest_neighbours(one[:1, :3], other[:1, 2:])
     assert torch.equal(found[:1, :3], alone + 2)
+
+
+@pytest.mark.parametrize("element", ["squared", "huber", partial(cost_matrix, "squared")])
+@pytest.mark.parametrize("large", [1e30, float("inf"), float("nan")])
+def test_padding_is_nobodys_neighbour_where_distances_overflow(way, element, large):
+    one = torch.tensor([[[1.0], [large], [2.0]]])
+    others = torch.tensor([[[7.0], [large], [large], [7.0]]])
+    mask = torch.tensor([[False, True, True, False]])
+    found = nearest_neighbours(one, others, mask, element=element)
+    assert ((found == 1) | (found == 2)).all()
+
+
+@pytest.mark.parametrize("element", ["squared", "huber"])
+def test_distances_beyond_the_largest_number_still_have_a_neighbour(way, element, generator):
+    one, other = 1e200 * torch.rand(2, 1, 40, 2, generator=generator, dtype=torch.float64)
+    other[:, 3] = one[:, 5]
+    found = nearest_neighbours(one, other, element=element)
+    assert ((found >= 0) & (found < 40)).all()
+    assert found[0, 5] == 3
+    assert not chamfer_loss(one, other, element=element).isnan().any()
 
 
 @pytest.mark.parametrize("pairs", [1, 50, 333, 10_000])

@@ -140,7 +140,7 @@ def _find_in_blocks(
             mask = point_mask[some] if point_mask is not None else None
             found = _nearest(block, points[some], mask, element, swapped)
             result[some, row : row + rows_at_once] = found
-    return result
+    return result if point_mask is None else _off_padding(result, point_mask)
 
 
 def _nearest(
@@ -163,6 +163,12 @@ def _nearest(
         if not bool((nearest <= 1).all()):
             return _argmin(cost_matrix("huber", queries, points))
     return index
+
+
+def _off_padding(index: Tensor, mask: Tensor) -> Tensor:
+    """Move to a real point where all of them are infinitely far, so that padding was as near."""
+    first = mask.long().argmax(dim=1, keepdim=True)
+    return torch.where(mask.gather(1, index), index, first)
 
 
 def _argmin(cost: Tensor) -> Tensor:
@@ -203,11 +209,12 @@ def _ask_tree(queries: Tensor, points: Tensor, element: Element) -> Tensor:
     places = _distinct(points)
     tree = cKDTree(points[places].numpy())
     distance, found = tree.query(queries.numpy(), workers=torch.get_num_threads())
-    index = places[torch.from_numpy(found)]
-    far = torch.from_numpy(distance > 1)
-    if element == "huber" and far.any():  # see _nearest
-        far_queries = queries[far][None]
-        index[far] = _find_in_blocks(far_queries, points[None], None, None, element, False)[0]
+    lost = np.isinf(distance)  # its square overflows, and the tree answers with no place
+    again = torch.from_numpy(lost | (distance > 1) if element == "huber" else lost)  # see _nearest
+    index = places[torch.from_numpy(np.where(lost, 0, found))]
+    if again.any():
+        rest = queries[again][None]
+        index[again] = _find_in_blocks(rest, points[None], None, None, element, False)[0]
     return index
 
 
