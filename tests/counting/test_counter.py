@@ -71,7 +71,7 @@ def test_linear_functions_agree_with_the_author(golden):
     torch.testing.assert_close(gradients, data["grad_w"][:, 1:])  # theirs keeps a weight w_0 = 0
     details = counter.inspect(boxes, attention)
     torch.testing.assert_close(details.D, data["mid_D"])
-    torch.testing.assert_close(details.count, data["mid_count"].squeeze(1))
+    torch.testing.assert_close(details.total, data["mid_count"].squeeze(1))
     torch.testing.assert_close(details.confidence, data["mid_conf"].squeeze(1))
 
 
@@ -82,7 +82,7 @@ def test_extreme_cases_agree_with_the_author(golden):
         function.weight.data = weight[1:]
     boxes = data["boxes"].transpose(1, 2)
     torch.testing.assert_close(counter(boxes, data["attention"]), data["out"])
-    count = counter.inspect(boxes, data["attention"]).count
+    count = counter.inspect(boxes, data["attention"]).total
     torch.testing.assert_close(count, data["true_count"].double())
 
 
@@ -115,7 +115,7 @@ def test_agrees_with_the_formulas_one_entry_after_the_other(size, generator):
     output, details = counter(boxes, weights), counter.inspect(boxes, weights)
     for index in range(3):
         expected = count_one_set(counter, boxes[index], weights[index])
-        got = (output, details.A, details.D, details.C, details.count, details.confidence)
+        got = (output, details.A, details.D, details.C, details.total, details.confidence)
         torch.testing.assert_close(tuple(part[index] for part in got), expected)
 
 

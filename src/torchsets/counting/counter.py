@@ -23,7 +23,7 @@ class CountDetails(NamedTuple):
         A: Attention matrix, the outer product of the weights, (B, n, n).
         D: Distance matrix, 1 - overlap, (B, n, n).
         C: Count matrix, whose sum is the square of the count, (B, n, n).
-        count: The count before it is turned into a vector, (B,).
+        total: The count before it is turned into a vector, (B,).
         confidence: Factor of the output from 0 to 1, (B,).
         kept: Slots of the n largest weights in the order of the slots, (B, n), long.
     """
@@ -31,7 +31,7 @@ class CountDetails(NamedTuple):
     A: Tensor
     D: Tensor
     C: Tensor
-    count: Tensor  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    total: Tensor
     confidence: Tensor
     kept: Tensor
 
@@ -174,8 +174,7 @@ class Counter(nn.Module):
         # the diagonal of D is 0, half away from 1 / 2
         mean_distance = (2 * by_distance.sum(dim=0) + n / 2) / at_least_one.square()
         sum_of_means = by_weight.sum(dim=0) / at_least_one + mean_distance
-        confidence: Tensor = f8(sum_of_means.where(n > 0, 1))
-        return confidence
+        return f8(sum_of_means.where(n > 0, 1))
 
     def _details(self, graph: Graph) -> CountDetails:
         edges, loops = self._edges(graph)
