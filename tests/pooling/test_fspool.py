@@ -6,7 +6,7 @@ import torch
 from torchsets.padded import lengths_to_mask
 from torchsets.piecewise import piecewise_linear
 from torchsets.pooling import FSPool, FSUnpool, fspool, max_pool, sum_pool
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 MASK = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [0, 0, 0, 0, 1, 0], [0] * 6]).bool()
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # the author's numbers, float64
@@ -123,6 +123,18 @@ def test_pooling_obeys_the_laws(sizes, generator):
     sets = random_sets(sizes, features=3, generator=generator)
     assert_obeys_laws(pool, *sets)
     assert_obeys_laws(relaxed_pool(pool), *sets)
+
+
+@pytest.mark.parametrize("temperature", [None, 1.0])
+def test_pooling_and_unpooling_are_finite_at_any_scale(temperature):
+    torch.manual_seed(0)
+    pool, unpool = FSPool(3), FSUnpool(3)
+
+    def function(elements, mask):
+        pooled, order = pool.pool_with_order(elements, mask, temperature=temperature)
+        return pooled, unpool(pooled, order, mask)
+
+    assert_handles_scales(function, features=3)
 
 
 @pytest.mark.parametrize("temperature", [None, 1.0])

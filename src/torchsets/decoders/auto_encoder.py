@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_elements, check_mask
 from torchsets.mlp import MLP
 from torchsets.pooling import FSPool, FSUnpool
 
@@ -51,8 +51,9 @@ class FSPoolAutoEncoder(nn.Module):
 
     def encode(self, elements: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the latent vectors (B, L) and the order, as FSPool gives it."""
+        check_elements(elements)
         if mask is not None:
-            check_padded_sets(elements, mask)
+            check_mask(mask, elements.shape[:2], of="elements")
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
         hidden = self.element_encoder(elements)
         pooled, order = self.pool.pool_with_order(hidden, mask, temperature=self.temperature)
