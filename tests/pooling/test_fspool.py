@@ -125,6 +125,33 @@ def test_pooling_obeys_the_laws(sizes, generator):
     assert_obeys_laws(relaxed_pool(pool), *sets)
 
 
+def test_an_exact_order_gives_equal_elements_the_same_results_as_a_set(generator):
+    """Which of the equal elements gets which result is decided by their slots."""
+    elements, mask = random_sets([6], features=3, generator=generator)
+    elements[:, 3:] = elements[:, :3]
+    function = unpooled(None)
+    expected = function(elements, mask)[0]
+    assert not torch.allclose(expected[3:], expected[:3])
+    order = torch.tensor([5, 1, 3, 2, 0, 4])
+    shuffled = function(elements[:, order], mask)[0]
+
+    def as_set(rows):
+        return rows[rows[:, 0].argsort()]
+
+    torch.testing.assert_close(as_set(shuffled), as_set(expected))
+    relaxed = unpooled(1.0)(elements, mask)[0]
+    torch.testing.assert_close(relaxed[3:], relaxed[:3])
+
+
+@pytest.mark.parametrize("size", [1, 6, 21, 22, 100])
+def test_the_maximum_is_a_special_case_for_up_to_as_many_elements_as_points(size, generator):
+    elements = torch.randn(1, size, 1, generator=generator)
+    weight = torch.zeros(1, 21)
+    weight[0, 0] = 1
+    is_maximum = torch.allclose(fspool(elements, weight), elements.amax(dim=1))
+    assert is_maximum == (size <= 21)
+
+
 @pytest.mark.parametrize("temperature", [None, 1.0])
 def test_pooling_and_unpooling_are_finite_at_any_scale(temperature):
     torch.manual_seed(0)

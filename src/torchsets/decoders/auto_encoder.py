@@ -11,8 +11,10 @@ from torchsets.pooling import FSPool, FSUnpool
 class FSPoolAutoEncoder(nn.Module):
     """Squeeze a set into a vector and restore it in its own order, so that plain MSE is a loss.
 
-    It is equivariant: permuting the set permutes the output. The order carries information past
-    the latent vector, so this is an auto-encoder and not a way to generate sets.
+    It is equivariant: permuting the set permutes the output. With ``temperature=None`` this holds
+    for distinct elements: the exact order gives equal ones different ranks, by their slots or by
+    the rounding of the encoder. The order carries information past the latent vector, so this is an
+    auto-encoder and not a way to generate sets.
 
     Args:
         features: Number of features of an element.
