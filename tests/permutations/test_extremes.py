@@ -6,16 +6,72 @@ import torch
 from torchsets.decoders import DSPN
 from torchsets.encoders import OrderedEncoder
 from torchsets.permutations import (
+    GumbelSinkhorn,
+    LinearAssignment,
     PairwiseCost,
     PermutationOptimiser,
     optimise_permutation,
     sinkhorn,
 )
-from torchsets.testing import assert_handles_scales
+from torchsets.testing import (
+    assert_empty_batches_connected,
+    assert_handles_scales,
+    assert_twice_differentiable,
+    random_sets,
+)
 
 VALUES = torch.tensor([[0.3, 0.9, 0.1, 0.5]])
 COSTS = VALUES.unsqueeze(2) - VALUES.unsqueeze(1)
 GRID_COSTS = torch.stack([COSTS, COSTS.flip(0)], dim=1)
+
+
+def scores_of(elements, mask):
+    """Scores (B, N, N) of elements that have more features than there are slots."""
+    return elements.masked_fill(~mask.unsqueeze(-1), 0)[..., : elements.shape[1]]
+
+
+def differences(elements, mask):
+    filled = elements.masked_fill(~mask.unsqueeze(-1), 0).cumsum(dim=2)
+    products = filled @ elements.masked_fill(~mask.unsqueeze(-1), 0).mT
+    return products - products.mT
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x, m: sinkhorn(scores_of(x, m), mask=m, temperature=0.5),
+        lambda x, m: GumbelSinkhorn().eval()(scores_of(x, m), m),
+        lambda x, m: optimise_permutation(differences(x, m), steps=3, step_size=1.0, mask=m),
+        lambda x, m: optimise_permutation(
+            differences(x, m), steps=3, step_size=1.0, mask=m, through_sinkhorn=True
+        ),
+    ],
+    ids=["sinkhorn", "gumbel", "optimise", "through_sinkhorn"],
+)
+def test_soft_permutations_are_twice_differentiable_and_connected(function, generator):
+    assert_twice_differentiable(function, *random_sets([3, 0, 5, 1], 6, generator))
+    assert_empty_batches_connected(function, features=6)
+
+
+def test_a_linear_assignment_is_twice_differentiable_and_connected(generator):
+    torch.manual_seed(0)
+    model = LinearAssignment(2, 5).double()
+    elements, mask = random_sets([3, 0, 5, 1], 2, generator)
+    assert_twice_differentiable(lambda x, m: model(x, m).elements, elements, mask)
+    assert_empty_batches_connected(lambda x, m: model(x, m).elements, features=2)
+
+
+@pytest.mark.parametrize("equal", [False, True])
+def test_a_grid_is_twice_differentiable(equal, generator):
+    torch.manual_seed(0)
+    order = PermutationOptimiser(PairwiseCost(3, 4, outputs=2), grid=(2, 2)).double()
+    elements = torch.randn(2, 4, 3, generator=generator, dtype=torch.float64)
+    elements = elements[:, :1].expand(2, 4, 3) if equal else elements
+
+    def ordered(x, mask):
+        return order(x.nan_to_num()).elements  # a grid has no mask
+
+    assert_twice_differentiable(ordered, elements, torch.ones(2, 4, dtype=torch.bool))
 
 
 @pytest.mark.parametrize("scale", [1e-33, 1e-30, 1e-11, 1e30, 3e38])

@@ -6,7 +6,13 @@ import torch
 from torchsets.padded import lengths_to_mask
 from torchsets.piecewise import piecewise_linear
 from torchsets.pooling import FSPool, FSUnpool, fspool, max_pool, sum_pool
-from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
+from torchsets.testing import (
+    assert_empty_batches_connected,
+    assert_handles_scales,
+    assert_obeys_laws,
+    assert_twice_differentiable,
+    random_sets,
+)
 
 MASK = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [0, 0, 0, 0, 1, 0], [0] * 6]).bool()
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # the author's numbers, float64
@@ -173,6 +179,8 @@ def test_unpooling_obeys_the_laws(sizes, temperature, generator):
     if temperature is not None:
         assert_obeys_laws(function, elements, mask, equivariant=True)
         return
+    assert_twice_differentiable(function, elements, mask)
+    assert_empty_batches_connected(function, features=3)
     order = torch.rand(mask.shape, generator=generator).argsort(dim=1)
     shuffled = function(elements.take_along_dim(order.unsqueeze(-1), 1), mask.gather(1, order))
     torch.testing.assert_close(
