@@ -17,7 +17,7 @@ from torchsets.piecewise import PiecewiseLinear, monotone_values
 
 
 class CountDetails(NamedTuple):
-    """What the counting module saw in each set, for looking at it.
+    """What the counting module saw in each set, for inspection.
 
     Attributes:
         A: Attention matrix, the outer product of the weights, (B, n, n).

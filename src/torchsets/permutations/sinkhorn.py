@@ -16,7 +16,7 @@ _SMALLEST_SHARE = 1e-20
 def sinkhorn(
     scores: Tensor, *, steps: int = 4, temperature: float = 1.0, mask: Tensor | None = None
 ) -> Tensor:
-    """Exponentiate scores, then normalise rows and columns by turns.
+    """Exponentiate scores, then normalise rows and columns alternately.
 
     Columns sum to 1, rows nearly so: exactly in the limit of many steps. Scores of any size are
     safe, also in float32.
@@ -131,7 +131,7 @@ def _stages(scores: Tensor, steps: int) -> list[Tensor]:
 
 
 class _Sinkhorn(torch.autograd.Function):
-    """The fast way of :func:`scale`, with the logarithms where it cannot be trusted."""
+    """The fast way of :func:`scale`, falling back to logarithms where it cannot be trusted."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, steps: int) -> Tensor:

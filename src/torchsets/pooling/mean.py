@@ -31,7 +31,7 @@ def mean_pool(elements: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 class MeanPool(nn.Module):
-    """:func:`mean_pool` as a module, for models that are given their pooling."""
+    """:func:`mean_pool` as a module, for models that take a pooling."""
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         return mean_pool(elements, mask)
