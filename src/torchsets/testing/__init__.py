@@ -25,10 +25,10 @@ from torchsets.testing.laws import (
     assert_permutation_invariant,
     assert_sets_independent,
 )
-from torchsets.testing.results import SetFunction, random_sets
+from torchsets.testing.results import SetFunction as SetFunction
+from torchsets.testing.results import random_sets
 
 __all__ = [
-    "SetFunction",
     "assert_empty_batches_connected",
     "assert_handles_scales",
     "assert_handles_small_sets",
