@@ -5,7 +5,12 @@ import torch
 
 from torchsets.losses import SetPredictionLoss, chamfer_loss, hungarian_loss
 from torchsets.padded import SetPrediction, Trajectory
-from torchsets.testing import assert_ignores_padding, assert_permutation_invariant, random_sets
+from torchsets.testing import (
+    assert_ignores_padding,
+    assert_permutation_invariant,
+    assert_twice_differentiable,
+    random_sets,
+)
 
 chamfer = partial(chamfer_loss, element="huber", reduction="mean")
 hungarian = partial(hungarian_loss, element="huber", reduction="mean")
@@ -85,6 +90,7 @@ def test_obeys_the_laws_in_the_target(presence, prediction, generator):
     target, mask = random_sets([4, 3], 3, generator)
     assert_permutation_invariant(of_target, target, mask)
     assert_ignores_padding(of_target, target, mask)
+    assert_twice_differentiable(of_target, target, mask)
 
 
 def test_an_empty_target_teaches_absence(prediction):
