@@ -37,7 +37,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.=+-]*")
 class Recorder:
     """Writes one run folder. Make one with :meth:`start` or :meth:`resume`.
 
-    It is the only writer until it is finished, closed or collected, or its process ends.
+    It is the only writer until it is finished, closed (``with`` does) or collected, or its process
+    ends.
 
     Example:
         >>> import tempfile
@@ -147,6 +148,12 @@ class Recorder:
     def silent(cls, folder: str | Path) -> "Recorder":
         """Return one that takes everything and writes nothing: of several processes one writes."""
         return cls(Path(folder), "", {}, Result(), None, {})
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def tasks(self) -> dict[str, Task]:

@@ -107,7 +107,7 @@ def draw_matrices(recorder: Recorder, counter: Counter, sets: CountingSets, *, t
         details = counter.inspect(boxes, sets.weights.gather(1, order))
     panels = []
     for index, count in enumerate(sets.counts.tolist()):
-        found = details.count[index].item()
+        found = details.total[index].item()
         panels += [
             {"title": "A: weights", "matrix": details.A[index].tolist()},
             {"title": "D: distances", "matrix": details.D[index].tolist()},

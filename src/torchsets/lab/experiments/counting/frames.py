@@ -123,7 +123,7 @@ def _panels(
             frames.setdefault(title, []).append(matrix[0])
         texts.append(
             f"{sample.true} true objects; the model says "
-            f"{project(counter(boxes, weights)).argmax().item()} (c = {details.count.item():.2f}, "
+            f"{project(counter(boxes, weights)).argmax().item()} (c = {details.total.item():.2f}, "
             f"confidence {details.confidence.item():.2f}); the weights sum to "
             f"{weights.sum().item():.2f}."
         )
