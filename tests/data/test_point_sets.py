@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torchsets.data import PointSets, add_noise, jitter, small_digit_sets
+from torchsets.data import PointSets, add_noise, jitter, small_digit_sets, with_mask_feature
 
 
 @pytest.fixture
@@ -47,6 +47,14 @@ def test_noise_is_on_real_elements_only_and_of_the_stated_scale(generator):
     assert noisy.elements[noisy.mask].std().item() == pytest.approx(0.05, rel=0.02)
     assert clean.elements.abs().max() == 0  # untouched
     assert add_noise(clean, 0.0, generator=generator) is clean
+
+
+def test_the_mask_feature_is_one_at_real_elements_alone(sets):
+    batch = sets.batch(torch.tensor([2, 1, 0]))
+    elements, mask = with_mask_feature(batch)
+    assert torch.equal(elements[..., :2], batch.elements)
+    assert elements[..., 2].tolist() == [[1, 1, 1], [0, 0, 0], [1, 0, 0]]
+    assert torch.equal(mask, batch.mask)
 
 
 def test_jitter_is_a_small_affine_map_of_each_set(generator):

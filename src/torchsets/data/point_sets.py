@@ -79,6 +79,18 @@ def add_noise(sets: SetBatch, sigma: float, *, generator: torch.Generator) -> Se
     return SetBatch(torch.add(sets.elements, noise, alpha=sigma), sets.mask)
 
 
+def with_mask_feature(sets: SetBatch) -> SetBatch:
+    """Append a feature that is 1 at real elements and 0 at padding.
+
+    Example:
+        >>> sets = SetBatch.from_list([[[0.5]], [[2.0], [3.0]]])
+        >>> with_mask_feature(sets).elements[0].tolist()
+        [[0.5, 1.0], [0.0, 0.0]]
+    """
+    presence = sets.mask.unsqueeze(-1).to(sets.elements.dtype)
+    return SetBatch(torch.cat([sets.elements, presence], dim=-1), sets.mask)
+
+
 def jitter(sets: SetBatch, scale: float, *, generator: torch.Generator) -> SetBatch:
     """Turn, stretch and shift each set of points in [0, 1]^2 a little, about the centre.
 

@@ -49,9 +49,11 @@ class FSPool(nn.Module):
         features: Number of features D.
         pieces: Number of straight pieces of each weight function.
         init: "normal" draws the weights from N(0, 1); "ones" starts as sum pooling.
+        temperature: Of the sort in ``forward``: see :meth:`pool_with_order`. None sorts exactly.
 
     Attributes:
         weight: The functions at their ``pieces + 1`` points, (features, pieces + 1).
+        temperature: As given; it may be changed at any time.
 
     Example:
         >>> pool = FSPool(features=2, init="ones")
@@ -59,12 +61,23 @@ class FSPool(nn.Module):
         tensor([[4., 6.]], grad_fn=<...>)
     """
 
-    def __init__(self, features: int, *, pieces: int = 20, init: str = "normal") -> None:
+    def __init__(
+        self,
+        features: int,
+        *,
+        pieces: int = 20,
+        init: str = "normal",
+        temperature: float | None = None,
+    ) -> None:
         super().__init__()
         self.weight = _initial_weight(features, pieces, init)
+        self.temperature = temperature
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
-        return fspool(elements, self.weight, mask)
+        if self.temperature is None:
+            return fspool(elements, self.weight, mask)
+        pooled, _ = self.pool_with_order(elements, mask, temperature=self.temperature)
+        return pooled
 
     def pool_with_order(
         self, elements: Tensor, mask: Tensor | None = None, *, temperature: float | None = None

@@ -17,7 +17,7 @@ from torchsets.lab.experiments.experiment import (
     nearest,
 )
 
-SUBJECTS = ("polygons",)
+SUBJECTS = ("polygons", "mnist")
 
 __all__ = [
     "SCALES",

@@ -90,6 +90,26 @@ def load_checkpoint(
     return None
 
 
+def load_weights(folder: Path, model: nn.Module) -> bool:
+    """Load the weights of the newest checkpoint into a model; False if none was ever written.
+
+    Raises:
+        ValueError: If they do not fit the model.
+    """
+    found = load_checkpoint(folder)
+    if found is None:
+        return False
+    try:
+        model.load_state_dict(_below(found.tensors, "model."))
+    except RuntimeError as error:
+        reason = textwrap.shorten(str(error), 300)
+        raise ValueError(
+            f"the checkpoint in {folder} does not fit the model ({reason}): it was made by other "
+            "code or with other settings"
+        ) from error
+    return True
+
+
 def check_config(made_with: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> None:
     """Raise ``ValueError`` if a run would resume with another configuration, naming the fields."""
     fields = sorted((made_with.keys() | config.keys()) - _MAY_CHANGE)
