@@ -9,8 +9,9 @@ import torchsets
 
 ROOT = Path(torchsets.__file__).parent
 LINES = [
-    ["_checks", "_environment", "_extras", "_files", "_folders", "_locks"],
+    ["_checks", "_environment", "_extras", "_files", "_folders", "_inputs", "_locks"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "attention"],
+    ["sets", "collating"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data", "records"],
