@@ -41,17 +41,22 @@ class Problem(NamedTuple):
 
 
 def cases() -> list[Case]:
-    """Many small problems to a few large ones, each with both kinds of costs."""
-    listed = []
-    for kind in ("uniform", "distances"):
-        for sets, size in SQUARE:
-            shape = (sets, size, size)
-            listed.append(_case(f"{shape}, {kind}", shape, kind, None))
-        for *steps, rows, fewest, most in [*RAGGED, *LAYERS]:
-            shape = (*steps, rows, most)
-            name = f"({', '.join(map(str, steps))}, {rows}, {fewest} to {most}), {kind}"
-            listed.append(_case(name, shape, kind, fewest))
-    return listed
+    """Many small problems to a few large ones; equal sizes with both kinds of costs."""
+    square = [
+        _case(f"({sets}, {size}, {size}), {kind}", (sets, size, size), kind, None)
+        for sets, size in SQUARE
+        for kind in ("uniform", "distances")
+    ]
+    ragged = [
+        _case(
+            f"({', '.join(map(str, steps))}, {rows}, {fewest} to {most})",
+            (*steps, rows, most),
+            "distances",
+            fewest,
+        )
+        for *steps, rows, fewest, most in [*RAGGED, *LAYERS]
+    ]
+    return square + ragged
 
 
 def _case(name: str, shape: tuple[int, ...], kind: str, fewest: int | None) -> Case:
