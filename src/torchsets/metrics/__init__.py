@@ -3,6 +3,7 @@
 from torchsets.metrics.average_precision import (
     average_precision,
     box_average_precision,
+    pairwise_average_precision,
     state_average_precision,
 )
 from torchsets.metrics.runs import RunSummary, summarise_runs
@@ -12,6 +13,7 @@ __all__ = [
     "RunSummary",
     "average_precision",
     "box_average_precision",
+    "pairwise_average_precision",
     "set_size_accuracy",
     "state_average_precision",
     "summarise_runs",
