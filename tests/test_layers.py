@@ -11,8 +11,9 @@ from torchsets.lab.experiments import SUBJECTS
 ROOT = Path(torchsets.__file__).parent
 SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
-    ["_checks", "_autograd", "_catalogue", "_extras"],
+    ["_checks", "_autograd", "_catalogue", "_extras", "_inputs"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp"],
+    ["sets", "collating"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],

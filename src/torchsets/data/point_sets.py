@@ -23,7 +23,7 @@ class PointSets:
     Example:
         >>> sets = PointSets(torch.rand(5, 2), torch.tensor([2, 3]), torch.tensor([7, 1]))
         >>> sets.batch(torch.tensor([1]))
-        SetBatch(1 sets of 3 to 3 elements, 2 features, float32, cpu)
+        SetBatch(1 set of 3 elements, 2 features, float32, cpu)
     """
 
     def __init__(self, values: Tensor, sizes: Tensor, labels: Tensor) -> None:
