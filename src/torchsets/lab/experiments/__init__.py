@@ -17,7 +17,7 @@ from torchsets.lab.experiments.experiment import (
     nearest,
 )
 
-SUBJECTS = ("polygons",)
+SUBJECTS = ("counting", "polygons")
 
 __all__ = [
     "SCALES",
