@@ -17,7 +17,7 @@ from torchsets.lab.experiments.experiment import (
     nearest,
 )
 
-SUBJECTS = ("counting", "polygons")
+SUBJECTS = ("counting", "polygons", "sorting")
 
 __all__ = [
     "SCALES",
