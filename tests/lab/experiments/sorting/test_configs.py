@@ -23,11 +23,6 @@ def test_a_model_sees_its_training_sets_in_steps():
     assert Training(5, sets=3, batch_size=64, seeds=1).steps == 1
 
 
-@pytest.mark.parametrize(("size", "sets"), [(120, 1000), (121, 100)])
-def test_fewer_large_sets_are_evaluated(size, sets):
-    assert SortNumbers().test_sets_of(size) == sets
-
-
 @pytest.mark.parametrize(
     ("options", "message"),
     [

@@ -5,8 +5,13 @@ import torch
 from torch import nn
 
 from torchsets.lab.experiments.launch import run_experiment
-from torchsets.lab.experiments.sorting.configs import SORT_NUMBERS
-from torchsets.lab.experiments.sorting.numbers import INTERVALS, draw_sets, evaluate
+from torchsets.lab.experiments.sorting.configs import SORT_NUMBERS, SortNumbers
+from torchsets.lab.experiments.sorting.numbers import (
+    INTERVALS,
+    count_test_sets,
+    draw_sets,
+    evaluate,
+)
 from torchsets.permutations import OrderedSets
 
 SHORT = SORT_NUMBERS.config_at(
@@ -144,6 +149,11 @@ def test_only_rows_with_the_thesis_training_sets_have_the_plain_name(sets, row, 
     config = dataclasses.replace(config, sizes=(2,))  # one step on many small sets
     run = run_experiment("sort-numbers", config, scale="smoke", folder=tmp_path)
     assert {model for model, _, _ in cells(run, "perm/sorting-text")} == {row}
+
+
+@pytest.mark.parametrize(("size", "sets"), [(120, 1000), (121, 100)])
+def test_fewer_large_sets_are_evaluated(size, sets):
+    assert count_test_sets(SortNumbers(), size) == sets
 
 
 class Fixed(nn.Module):

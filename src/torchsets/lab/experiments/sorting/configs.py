@@ -7,7 +7,6 @@ from torchsets.lab.experiments.experiment import Experiment, Table, check_at_lea
 
 MODELS = {"po-u": "PO-U", "linear": "LinAssign"}
 THESIS_SETS = 2**18  # training sets; rows of models that see fewer say so
-LARGEST_SMALL_SIZE = 120  # above it fewer sets are evaluated
 
 
 @dataclass(frozen=True)
@@ -69,10 +68,6 @@ class SortNumbers:
                     f"{name} must have one entry for each of the {len(self.sizes)} sizes, "
                     f"got {len(getattr(self, name))}"
                 )
-
-    def test_sets_of(self, size: int) -> int:
-        """How many sets of a size are evaluated per interval."""
-        return self.test_sets if size <= LARGEST_SMALL_SIZE else self.large_test_sets
 
 
 class Training(NamedTuple):

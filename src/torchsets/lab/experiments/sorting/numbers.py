@@ -12,7 +12,6 @@ import torch
 from torch import Tensor
 
 from torchsets.lab.experiments.sorting.configs import (
-    LARGEST_SMALL_SIZE,
     MODELS,
     THESIS_SETS,
     SortNumbers,
@@ -43,6 +42,7 @@ from torchsets.permutations import (
 
 INTERVALS = ((0, 1), (0, 10), (0, 1000), (1, 2), (10, 11), (100, 101), (1000, 1001))
 TEST_SEED = 10_007
+LARGEST_SMALL_SIZE = 120  # above it fewer sets are evaluated
 ENTROPY_SETS = 100
 
 Interval = tuple[int, int]
@@ -101,6 +101,11 @@ def evaluate(model: Callable[[Tensor], OrderedSets], sets: Tensor) -> Score:
     return Score(100 * perfect / len(sets), 100 * right / (sets.shape[0] * sets.shape[1]))
 
 
+def count_test_sets(config: SortNumbers, size: int) -> int:
+    """How many sets of a size are evaluated per interval."""
+    return config.test_sets if size <= LARGEST_SMALL_SIZE else config.large_test_sets
+
+
 def draw_sets(count: int, size: int, interval: Interval, *, seed: int) -> Tensor:
     """Draw sets of numbers, uniform on an interval, (count, size, 1), double precision."""
     generator = torch.Generator().manual_seed(seed)
@@ -151,7 +156,7 @@ def _step_size(model: Optimiser) -> dict[str, float]:
 def _measure(
     config: SortNumbers, recorder: Recorder, model: Sorter, row: str, size: int, seed: int
 ) -> dict[Interval, Score]:
-    count, device = config.test_sets_of(size), pick_device(config.device)
+    count, device = count_test_sets(config, size), pick_device(config.device)
     scores = {
         interval: evaluate(
             model, draw_sets(count, size, interval, seed=TEST_SEED + seed).to(device)
@@ -208,7 +213,7 @@ def _transfer(config: SortNumbers, recorder: Recorder, model: Optimiser, trained
     """Try a model of one size on sets of others."""
     device = pick_device(config.device)
     for size in config.transfer_to:
-        count = config.huge_test_sets if size > 1024 else config.test_sets_of(size)
+        count = config.huge_test_sets if size > 1024 else count_test_sets(config, size)
         for interval in (INTERVALS[0], INTERVALS[-1]):
             sets = draw_sets(count, size, interval, seed=TEST_SEED + config.seed).to(device)
             row = f"{_label(config, 'po-u')} trained on n={trained}, {list(interval)}"
