@@ -17,24 +17,22 @@ __version__ = "0.1.0"
 
 _PADDED = ("SetBatch", "SetPrediction", "collate", "pad", "unpad")
 _AREAS = (
-    "benchmarks",
+    "boxes",
     "counting",
     "data",
     "decoders",
     "encoders",
-    "experiments",
+    "lab",
     "losses",
     "matching",
     "metrics",
+    "mlp",
     "padded",
     "permutations",
     "piecewise",
     "pooling",
-    "records",
-    "reports",
     "sorting",
     "testing",
-    "training",
 )
 
 __all__ = ["SetBatch", "SetPrediction", "collate", "pad", "unpad"]

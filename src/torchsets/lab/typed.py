@@ -4,11 +4,14 @@ import dataclasses
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from functools import cache
 from typing import Any, Literal, TypeVar, Union
 
 Kind = TypeVar("Kind")
-_NUMBERS = {int, float}
+_KNOWN: dict[Any, dict[str, Any]] = {}
+_NUMBERS: dict[Any, set[type]] = {  # lists of these are read fast: figures have many
+    float: {int, float},
+    float | None: {int, float, type(None)},
+}
 
 
 def from_json(kind: type[Kind], content: object, where: str, *, strict: bool = True) -> Kind:
@@ -61,9 +64,10 @@ def type_name(hint: Any) -> str:
     return hint.__name__ if isinstance(hint, type) and not typing.get_args(hint) else str(hint)
 
 
-@cache
 def _hints(kind: Any) -> dict[str, Any]:
-    return typing.get_type_hints(kind)
+    if kind not in _KNOWN:  # slow to find out, and asked for every line of a figure
+        _KNOWN[kind] = typing.get_type_hints(kind)
+    return _KNOWN[kind]
 
 
 def _kind(choice: Any) -> Any:
@@ -127,8 +131,8 @@ def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], wher
         hints = arguments
     if len(hints) != len(value):
         raise ValueError(f"{where} must have {len(hints)} entries, got {len(value)}")
-    if arguments[0] is float and set(map(type, value)) <= _NUMBERS:
-        read: list[Any] = [float(one) for one in value]  # fast: figures have many
+    if set(map(type, value)) <= _NUMBERS.get(arguments[0], set()):
+        read: list[Any] = [one if one is None else float(one) for one in value]
     else:
         read = [_read(hint, one, where) for hint, one in zip(hints, value, strict=True)]
     return tuple(read) if origin is tuple else read

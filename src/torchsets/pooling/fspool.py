@@ -13,7 +13,8 @@ def fspool(elements: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tens
 
     The weights of a feature are a piecewise linear function on [0, 1], evaluated at
     0, 1/(n-1), ..., 1 for a set of n elements, so that one function serves every size. Constant
-    weights of 1 give the sum; weights that are 1 at 0 and 0 elsewhere give the maximum.
+    weights of 1 give the sum; weights that are 1 at 0 and 0 at all other points give the maximum
+    of up to K elements.
 
     Args:
         elements: Padded sets, (B, N, D), floating point.
@@ -105,6 +106,10 @@ class FSPool(nn.Module):
 
 class FSUnpool(nn.Module):
     """Spread one vector over the elements of a set, in the order that an FSPool has stored.
+
+    It permutes along with the elements. From an exact order equal elements get different ranks and
+    so different results: their slots decide which one gets which. A relaxed order treats them
+    alike.
 
     Args:
         features: Number of features D.

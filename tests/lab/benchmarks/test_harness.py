@@ -27,7 +27,9 @@ def tiny(tmp_path, monkeypatch):
         f"import torchsets.lab.benchmarks as b; b.__path__.append({str(package)!r})\n"
     )
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setattr(harness.import_module("torchsets.lab.benchmarks"), "__path__", [str(package)])
+    monkeypatch.setattr(
+        harness.import_module("torchsets.lab.benchmarks"), "__path__", [str(package)]
+    )
     monkeypatch.setattr(harness, "benchmark_names", lambda: ["tiny"])
 
 

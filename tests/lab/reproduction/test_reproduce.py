@@ -19,9 +19,7 @@ from torchsets.lab.records import find_runs, read_run
 FIELDS = ["models=fspool,random", "sizes=2,4", "steps=300"]
 TABLE = ["reproduce", "fspool/polygons-chamfer", *FIELDS, "--scale", "smoke"]
 NAMES = ["sizes=2,steps=300,seed=0", "sizes=4,steps=300,seed=0"]
-WITHOUT_TORCH = (
-    "import sys, torchsets.lab.cli\ntorchsets.lab.cli.main(sys.argv[1:])\nsys.exit('torch' in sys.modules)"
-)
+WITHOUT_TORCH = "import sys, torchsets.lab.cli\ntorchsets.lab.cli.main(sys.argv[1:])\nsys.exit('torch' in sys.modules)"
 
 
 def call(*arguments, cwd, program=("-m", "torchsets")):

@@ -125,7 +125,7 @@ def _in_fresh_process(*arguments: str) -> Any:
     command = [sys.executable, "-m", "torchsets.lab.benchmarks.harness", *arguments]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
-        raise RuntimeError(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
+        raise ChildProcessError(f"{' '.join(arguments)} failed:\n{done.stderr[-2000:]}")
     return json.loads(done.stdout)
 
 

@@ -2,7 +2,7 @@
 
 import io
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -77,7 +77,6 @@ def to_svg(figure: Any, *, name: str, alt: str, alone: bool = False) -> str:
     text = text[text.index("<svg") :]
     text = re.sub(r"<metadata>.*?</metadata>", "", text, flags=re.DOTALL)
     text = re.sub(r'<g id="[^"]*">', "<g>", text)  # the same in every figure of a page
-    text = _shorten(text)
     text = text.replace(INK, "currentColor").replace(FAINT, "var(--faint, #8888)")
     # A page has its own colours; a picture on its own follows the reader's theme by itself.
     text = text.replace("</svg>", f"{_STYLE_ALONE}</svg>") if alone else text
@@ -85,30 +84,7 @@ def to_svg(figure: Any, *, name: str, alt: str, alone: bool = False) -> str:
     return text.replace("<svg", f'<svg role="img" aria-label="{label}"', 1)
 
 
-def _shorten(text: str) -> str:
-    """Write the same picture in half the letters; a hundredth of a point cannot be seen."""
-    text = re.sub(r"<[^>]*>", _shorten_tag, text)
-    text = re.sub(r">\s*\n\s*<", "><", text)
-    text = re.sub(r'<g><path d="[^"]*" style="fill:none"/></g>', "", text)  # nothing to be seen
-    # One group for all points of a panel instead of one for each.
-    return re.sub(
-        r'(<g clip-path="[^"]*">)(?:<use [^>]*></g>\1)+',
-        lambda match: match[1] + "".join(re.findall(r"<use [^>]*>", match[0])),
-        text,
-    )
-
-
-def _shorten_tag(match: re.Match[str]) -> str:
-    tag = re.sub(r"\s+", " ", match[0])
-    tag = re.sub(r" font-family: [^;\"]*;", "", tag)  # the page and _STYLE_ALONE have it
-    tag = re.sub(r"; stroke-linejoin: miter; stroke-linecap: square", "", tag)
-    tag = re.sub(r"\d+\.\d{3,}", lambda number: f"{round(float(number[0]), 2):g}", tag)
-    if tag.startswith("<path") and not re.search(r"[CQ] ", tag):
-        tag = tag.replace(" L ", " ")  # a line is what follows a point by itself
-    return re.sub(r'style="[^"]*"', lambda style: re.sub("([:;]) ", r"\1", style[0]), tag)
-
-
-def colour_scale(values: list[float]) -> list[str]:
+def colour_scale(values: Sequence[float]) -> list[str]:
     """Map numbers to colours from blue through green to red, for lines of a sweep."""
     matplotlib = import_extra("matplotlib", "app")
     low, high = min(values), max(values)

@@ -1,15 +1,17 @@
-"""Learning curves: the lines of ``metrics.jsonl`` as data for a figure of kind ``lines``."""
+"""Learning curves: the lines of ``metrics.jsonl`` as figures."""
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Mapping, Sequence
 
+from torchsets.lab.figures import Line, Lines, Panel
 from torchsets.lab.records import Run
 
 _LOG_FROM = 50  # a positive curve that spans more than this factor is drawn on a log axis
 _MOST_NAMES = 16  # more names than this are no legend: the lines are coloured in their order
 
+Curve = list[tuple[int, float | None]]
 
-def learning_curves(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
+
+def learning_curves(runs: Sequence[Run]) -> dict[str, Lines]:
     """Return one figure for each recorded quantity: a panel for each part before the slash."""
     names = dict.fromkeys(
         name
@@ -21,8 +23,8 @@ def learning_curves(runs: Sequence[Run]) -> dict[str, dict[str, Any]]:
     return {name: _figure(name, runs) for name in names}
 
 
-def _figure(name: str, runs: Sequence[Run]) -> dict[str, Any]:
-    curves: dict[str, dict[tuple[int, str], list[tuple[int, float | None]]]] = {}
+def _figure(name: str, runs: Sequence[Run]) -> Lines:
+    curves: dict[str, dict[tuple[int, str], Curve]] = {}
     for index, run in enumerate(runs):
         for line in run.metrics:
             if name in line:
@@ -31,30 +33,38 @@ def _figure(name: str, runs: Sequence[Run]) -> dict[str, Any]:
                 curve = curves.setdefault(panel, {}).setdefault((index, label), [])
                 curve.append((line["step"], line[name]))
     labels = list(dict.fromkeys(label for lines in curves.values() for _, label in lines))
-    sweep = len(labels) > _MOST_NAMES
+    sweep = {label: rank for rank, label in enumerate(labels)} if len(labels) > _MOST_NAMES else {}
     panels = [
-        {
-            "title": panel,
-            "x_label": "step",
-            "y_label": name,
-            "log_y": _spans_decades([y for line in lines.values() for _, y in line]),
-            "lines": [
-                {
-                    "label": label,
-                    "x": [x for x, _ in line],
-                    "y": [y for _, y in line],
-                    "faint": len(runs) > 3,
-                    "value": labels.index(label) if sweep else None,
-                }
-                for (_, label), line in lines.items()
-            ],
-        }
-        for panel, lines in curves.items()
+        _panel(title, name, lines, sweep, faint=len(runs) > 3) for title, lines in curves.items()
     ]
-    figure: dict[str, Any] = {"panels": panels, "columns": min(2, len(panels))}
-    if sweep:
-        figure["colour_text"] = f"from {labels[0]} (blue) to {labels[-1]} (red)"
-    return figure
+    text = f"from {labels[0]} (blue) to {labels[-1]} (red)" if sweep else ""
+    return Lines(panels, columns=min(2, len(panels)), colour_text=text)
+
+
+def _panel(
+    title: str,
+    name: str,
+    curves: Mapping[tuple[int, str], Curve],
+    sweep: Mapping[str, int],
+    *,
+    faint: bool,
+) -> Panel:
+    return Panel(
+        [
+            Line(
+                [x for x, _ in curve],
+                [y for _, y in curve],
+                label=label,
+                faint=faint,
+                value=sweep.get(label),
+            )
+            for (_, label), curve in curves.items()
+        ],
+        title=title,
+        x_label="step",
+        y_label=name,
+        log_y=_spans_decades([y for curve in curves.values() for _, y in curve]),
+    )
 
 
 def _spans_decades(values: list[float | None]) -> bool:

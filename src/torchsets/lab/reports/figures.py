@@ -1,8 +1,9 @@
 """Draw a recorded figure: choose the kind, return SVG."""
 
-from collections.abc import Callable, Mapping
 from typing import Any
 
+from torchsets.lab.figures import Boxes, Figure, Frames, Heatmaps, Lines, Points
+from torchsets.lab.records import RecordedFigure
 from torchsets.lab.reports.boxes import draw_boxes
 from torchsets.lab.reports.canvas import to_svg
 from torchsets.lab.reports.frames import draw_frames
@@ -10,21 +11,24 @@ from torchsets.lab.reports.heatmaps import draw_heatmaps
 from torchsets.lab.reports.lines import draw_lines
 from torchsets.lab.reports.points import draw_points
 
-KINDS: dict[str, Callable[[Mapping[str, Any]], Any]] = {
-    "boxes": draw_boxes,
-    "frames": draw_frames,
-    "heatmaps": draw_heatmaps,
-    "lines": draw_lines,
-    "points": draw_points,
-}
 
-
-def draw_figure(name: str, figure: Mapping[str, Any], *, alone: bool = False) -> str:
-    """Return the SVG of a figure as ``Recorder.add_figure`` has recorded it.
+def draw_figure(name: str, recorded: RecordedFigure, *, alone: bool = False) -> str:
+    """Return the SVG of a figure.
 
     ``alone``: for a file of its own, and not for a page that sets the colours.
     """
-    if figure["kind"] not in KINDS:
-        raise ValueError(f"kind must be one of {', '.join(KINDS)}, got {figure['kind']!r}")
-    drawn = KINDS[figure["kind"]](figure["data"])
-    return to_svg(drawn, name=name, alt=figure["alt"], alone=alone)
+    return to_svg(_draw(recorded.figure), name=name, alt=recorded.alt, alone=alone)
+
+
+def _draw(figure: Figure) -> Any:
+    match figure:
+        case Lines():
+            return draw_lines(figure)
+        case Points():
+            return draw_points(figure)
+        case Heatmaps():
+            return draw_heatmaps(figure)
+        case Boxes():
+            return draw_boxes(figure)
+        case Frames():
+            return draw_frames(figure)

@@ -8,19 +8,50 @@ from pathlib import Path
 from typing import Any
 
 from torchsets._extras import import_extra
-from torchsets.lab.records import Run, write_atomically
+from torchsets.lab.figures import Frames
+from torchsets.lab.records import RecordedFigure, Run, write_atomically
 from torchsets.lab.reports.curves import learning_curves
 from torchsets.lab.reports.figures import draw_figure
 from torchsets.lab.reports.frames import script_data
 from torchsets.lab.reports.tables import Table, collect_tables
+from torchsets.lab.reports.text import duration
 
 _NOT_A_DIFFERENCE = ("seed", "device")  # runs that differ only in these are averaged
 _SCALES = {
     "demo": "a short demonstration with few steps",
-    "smoke": "a few steps to see that it works: the numbers mean nothing",
+    "smoke": "a few steps to see that it works: the numbers are not meaningful",
     "cpu": "sized for two cores without a GPU",
     "full": "the thesis' own setting",
 }
+
+
+@dataclass(frozen=True)
+class Drawn:
+    """A figure as the page shows it; ``frames`` is the data of its script, or empty."""
+
+    title: str
+    caption: str
+    alt: str
+    svg: str
+    frames: str = ""
+
+
+@dataclass(frozen=True)
+class Provenance:
+    """Where a run comes from, in words."""
+
+    folder: str
+    seed: int | None
+    complete: bool
+    commit: str
+    started: str
+    resumed: int
+    time: str
+    trainings: int
+    device: str
+    threads: str
+    torch: str | None
+    command: str
 
 
 @dataclass(frozen=True)
@@ -31,10 +62,10 @@ class Section:
     scale: str
     about_scale: str
     config: dict[str, Any]
-    runs: list[dict[str, Any]]
+    runs: list[Provenance]
     tables: list[Table]
-    curves: list[dict[str, str]]
-    figures: list[dict[str, str]]
+    curves: list[Drawn]
+    figures: list[Drawn]
 
 
 def write_report(runs: Sequence[Run], path: Path) -> None:
@@ -49,7 +80,7 @@ def write_report(runs: Sequence[Run], path: Path) -> None:
     environment.lstrip_blocks = True
     template = environment.get_template("page.html")
     sections = [_section(index, group) for index, group in enumerate(_groups(runs))]
-    moving = any("frames" in figure for section in sections for figure in section.figures)
+    moving = any(figure.frames for section in sections for figure in section.figures)
     script = Path(__file__).with_name("frames.js").read_text(encoding="utf-8") if moving else ""
     page = template.render(
         sections=sections,
@@ -85,19 +116,15 @@ def _groups(runs: Sequence[Run]) -> list[list[Run]]:
 
 def _section(index: int, runs: list[Run]) -> Section:
     first = runs[0]
-    curves = [
-        _drawn(
-            f"{index}-curves-{name}",
-            {
-                "kind": "lines",
-                "title": name,
-                "caption": "Mean since the last point of the curve." if name == "loss" else "",
-                "alt": f"Learning curves: {name} against the training step.",
-                "data": data,
-            },
+    curves = {
+        name: RecordedFigure(
+            name,
+            "Mean since the last point of the curve." if name == "loss" else "",
+            f"Learning curves: {name} against the training step.",
+            lines,
         )
-        for name, data in learning_curves(runs).items()
-    ]
+        for name, lines in learning_curves(runs).items()
+    }
     return Section(
         experiment=first.experiment,
         scale=first.scale,
@@ -105,45 +132,37 @@ def _section(index: int, runs: list[Run]) -> Section:
         config={key: value for key, value in first.config.items() if key != "seed"},
         runs=[_describe(run) for run in runs],
         tables=collect_tables(runs),
-        curves=curves,
-        figures=[_drawn(f"{index}-{name}", figure) for name, figure in first.figures.items()],
+        curves=[_draw(f"{index}-curves-{name}", figure) for name, figure in curves.items()],
+        figures=[_draw(f"{index}-{name}", figure) for name, figure in first.figures.items()],
     )
 
 
-def _drawn(name: str, figure: dict[str, Any]) -> dict[str, str]:
-    drawn = {key: figure[key] for key in ("title", "caption", "alt")}
-    if figure["kind"] == "frames":
-        drawn["frames"] = script_data(figure["data"])
-    return {**drawn, "svg": draw_figure(name, figure)}
+def _draw(name: str, recorded: RecordedFigure) -> Drawn:
+    figure = recorded.figure
+    frames = script_data(figure) if isinstance(figure, Frames) else ""
+    svg = draw_figure(name, recorded)
+    return Drawn(recorded.title, recorded.caption, recorded.alt, svg, frames)
 
 
-def _describe(run: Run) -> dict[str, Any]:
+def _describe(run: Run) -> Provenance:
     environment = run.environments[0]
-    commit = environment.get("commit")
-    changed = " with uncommitted changes" if environment.get("uncommitted_changes") else ""
-    hardware = environment["hardware"]
-    tasks = run.result["tasks"].values()
-    seconds = sum(task["seconds"] for task in tasks)
-    data = sum(task.get("data_seconds", 0) for task in tasks)  # not in old records
-    share = f" ({data / seconds:.0%} data)" if data else ""
-    processor = "" if hardware["device"] != "cpu" else f", {hardware['processor']}"
-    return {
-        "folder": run.folder.name,
-        "seed": run.seed,
-        "complete": run.result["complete"],
-        "commit": f"{commit[:10]}{changed}" if commit else "unknown",
-        "started": environment["started"].replace("T", " ").replace("+00:00", " UTC"),
-        "resumed": len(run.environments) - 1,
-        "time": _duration(seconds) + share,
-        "trainings": len(tasks),
-        "device": f"{hardware['device']}{processor}",
-        "threads": hardware["threads"] or hardware["cores"],
-        "torch": environment["versions"]["torch"],
-        "command": environment["command"],
-    }
-
-
-def _duration(seconds: float) -> str:
-    if seconds < 100:
-        return f"{seconds:.0f} s"
-    return f"{seconds / 60:.0f} min" if seconds < 6000 else f"{seconds / 3600:.1f} h"
+    machine = environment.machine
+    changed = " with uncommitted changes" if environment.uncommitted_changes else ""
+    seconds = sum(task.seconds for task in run.tasks.values())
+    data = sum(task.data_seconds or 0 for task in run.tasks.values())  # not in old records
+    share = f", {data / seconds:.0%} of it loading data" if data else ""
+    processor = f", {machine.processor}" if machine.device == "cpu" else ""
+    return Provenance(
+        folder=run.folder.name,
+        seed=run.seed,
+        complete=run.complete,
+        commit=f"{environment.commit[:10]}{changed}" if environment.commit else "unknown",
+        started=environment.started.replace("T", " ").replace("+00:00", " UTC"),
+        resumed=len(run.environments) - 1,
+        time=duration(seconds) + share,
+        trainings=len(run.tasks),
+        device=f"{machine.device}{processor}",
+        threads=str(machine.threads or machine.cores),
+        torch=environment.versions.get("torch"),
+        command=environment.command,
+    )

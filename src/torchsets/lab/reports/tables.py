@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean, stdev
-from typing import Any
 
-from torchsets.lab.records import Run
-from torchsets.lab.reports.thesis import thesis_tables
+from torchsets.lab.records import Cell, Run
+from torchsets.lab.records.recorder import VARIANTS
+from torchsets.lab.reports.thesis import Printed, thesis_tables
 
 
 @dataclass(frozen=True)
-class Cell:
+class Mean:
     """A mean over seeds; without a spread if there is one seed, without a mean if there is none."""
 
     mean: float | None = None
@@ -29,8 +29,8 @@ class Row:
     """A model's numbers; None instead of cells where that side has no such row."""
 
     model: str
-    ours: list[Cell] | None
-    thesis: list[Cell] | None
+    ours: list[Mean] | None
+    thesis: list[Mean] | None
     seeds: int
 
 
@@ -46,14 +46,18 @@ class Table:
     rows: list[Row]
     in_thesis: bool
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether any number of ours is in it."""
+        return any(cell.mean is not None for row in self.rows for cell in row.ours or ())
+
 
 def collect_tables(runs: Sequence[Run]) -> list[Table]:
     """Gather every table that the runs contribute to, or would if they were complete."""
     keys: dict[str, None] = {}
     for run in runs:
-        filled = dict.fromkeys(result["table"] for result in run.result["results"])
-        complete = run.result["complete"]
-        keys.update({key: None for key in run.tables if key in filled or not complete})
+        filled = dict.fromkeys(cell.table for cell in run.cells)
+        keys.update({key: None for key in run.tables if key in filled or not run.complete})
         keys.update(filled)
     return [_collect(key, runs) for key in keys]
 
@@ -74,51 +78,52 @@ def format_number(value: float) -> str:
 
 
 def _collect(key: str, runs: Sequence[Run]) -> Table:
-    results = [result for run in runs for result in run.result["results"] if result["table"] == key]
-    described: dict[str, Any] = next(
-        (run.result["tables"][key] for run in runs if key in run.result["tables"]), {}
-    )
-    thesis: dict[str, Any] = thesis_tables().get(key, {})
-    about = {**thesis, **described}
-    columns = list(
-        dict.fromkeys([*thesis.get("columns", []), *(result["column"] for result in results)])
-    )
-    printed = {row["model"]: row["values"] for row in thesis.get("rows", [])}
-    models = dict.fromkeys([*(result["model"] for result in results), *printed])
+    cells = [cell for run in runs for cell in run.cells if cell.table == key]
+    thesis = thesis_tables().get(key)
+    about = next((run.descriptions[key] for run in runs if key in run.descriptions), None)
+    caption, unit, better = key, "", None
+    if about is not None:
+        caption, unit, better = about.caption, about.unit, about.better
+    elif thesis is not None:
+        caption, unit, better = thesis.caption, thesis.unit, thesis.better
+    elif original := thesis_tables().get(key.removesuffix(f"/{VARIANTS}")):
+        caption = f"{original.caption}; with other settings than the thesis', which the rows name"
+        unit, better = original.unit, original.better
+    columns = dict.fromkeys([*(thesis.columns if thesis else ()), *(c.column for c in cells)])
+    printed = {row.model: row.values for row in thesis.rows} if thesis else {}
+    models = dict.fromkeys([*(cell.model for cell in cells), *printed])
     return Table(
         key=key,
-        caption=about.get("caption", key),
-        unit=about.get("unit", ""),
-        better=about.get("better"),
-        columns=columns,
-        rows=[_row(model, columns, results, printed) for model in models],
-        in_thesis=bool(thesis),
+        caption=caption,
+        unit=unit,
+        better=better,
+        columns=list(columns),
+        rows=[_row(model, list(columns), cells, printed.get(model)) for model in models],
+        in_thesis=thesis is not None,
     )
 
 
 def _row(
     model: str,
     columns: list[str],
-    results: list[dict[str, Any]],
-    printed: dict[str, list[dict[str, Any] | None]],
+    cells: Sequence[Cell],
+    printed: Sequence[Printed | None] | None,
 ) -> Row:
-    mine = [result for result in results if result["model"] == model]
+    mine = [cell for cell in cells if cell.model == model]
     ours = []
     for name in columns:  # one number for a seed: runs of several seeds may overlap
-        values = {result["seed"]: result["value"] for result in mine if result["column"] == name}
+        values = {cell.seed: cell.value for cell in mine if cell.column == name}
         ours.append(_cell(list(values.values())))
     thesis = None
-    if model in printed:
-        cells = [
-            Cell(value["mean"], value.get("std")) if value else Cell() for value in printed[model]
-        ]
-        thesis = [*cells, *[Cell()] * (len(columns) - len(cells))]
+    if printed is not None:
+        means = [Mean(value.mean, value.std) if value else Mean() for value in printed]
+        thesis = [*means, *[Mean()] * (len(columns) - len(means))]
     seeds = max((cell.seeds for cell in ours), default=0)
     return Row(model, ours if mine else None, thesis, seeds)
 
 
-def _cell(values: list[float | None]) -> Cell:
+def _cell(values: Sequence[float | None]) -> Mean:
     known = [value for value in values if value is not None]
     if not known:
-        return Cell()
-    return Cell(fmean(known), stdev(known) if len(known) > 1 else None, len(known))
+        return Mean()
+    return Mean(fmean(known), stdev(known) if len(known) > 1 else None, len(known))

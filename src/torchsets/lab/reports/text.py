@@ -2,7 +2,7 @@
 
 import textwrap
 
-from torchsets.lab.reports.tables import Cell, Row, Table
+from torchsets.lab.reports.tables import Mean, Row, Table
 
 _WIDTH = 18  # of a column's name before it is broken
 
@@ -13,7 +13,7 @@ def table_as_text(table: Table, *, all_rows: bool = False) -> str:
     ``all_rows`` adds those that only the thesis has.
 
     Example:
-        >>> rows = [Row("FSPool", [Cell(0.25)], [Cell(0.001)], 1)]
+        >>> rows = [Row("FSPool", [Mean(0.25)], [Mean(0.001)], 1)]
         >>> print(table_as_text(Table("key", "Chamfer loss", "1e-2", "lower", ["n=4"], rows, True)))
         Chamfer loss (1e-2, lower is better)
                              n=4
@@ -44,7 +44,7 @@ def _heading(columns: list[str]) -> list[list[str]]:
     return [["", "", *(name[line] for name in padded)] for line in range(height)]
 
 
-def _has_numbers(cells: list[Cell] | None, kept: list[int]) -> bool:
+def _has_numbers(cells: list[Mean] | None, kept: list[int]) -> bool:
     return cells is not None and any(cells[index].mean is not None for index in kept)
 
 
@@ -63,3 +63,18 @@ def _line(line: list[str], widths: list[int]) -> str:
     left = f"  {line[0]:<{widths[0]}}  {line[1]:<{widths[1]}}"
     numbers = zip(line[2:], widths[2:], strict=True)
     return left + "".join(f"  {text:>{max(width, 6)}}" for text, width in numbers)
+
+
+def duration(seconds: float) -> str:
+    """Write a time for people.
+
+    Example:
+        >>> [duration(seconds) for seconds in (0.2, 59, 200, 9000)]
+        ['0 s', '59 s', '3 min 20 s', '2 h 30 min']
+    """
+    whole = round(seconds)
+    if whole < 60:
+        return f"{whole} s"
+    if whole < 3600:
+        return f"{whole // 60} min {whole % 60} s"
+    return f"{whole // 3600} h {whole % 3600 // 60} min"

@@ -1,29 +1,19 @@
-"""Redraw a table of the thesis with one command. The watching process needs no torch."""
+"""Reproduce a table of the thesis with one command. The watching process needs no torch."""
 
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from torchsets.lab.experiments.tables import Redrawn
+from torchsets.lab.experiments import find_table
 from torchsets.lab.reproduction.folders import find_places
-from torchsets.lab.reproduction.listing import describe_missing_data, explain_unknown, list_tables
-from torchsets.lab.reproduction.outcome import merge_pieces, merge_runs, write_outcome
-from torchsets.lab.reproduction.pieces import Piece, plan_elsewhere, plan_pieces
+from torchsets.lab.reproduction.listing import describe_missing_data, list_tables
+from torchsets.lab.reproduction.outcome import write_outcome
 from torchsets.lab.reproduction.processes import Job, run_jobs
+from torchsets.lab.reproduction.shards import Shard, plan_shards
 from torchsets.lab.reproduction.view import open_view
 
-__all__ = [
-    "Job",
-    "Piece",
-    "Reproduction",
-    "explain_unknown",
-    "list_tables",
-    "merge_pieces",
-    "merge_runs",
-    "plan_pieces",
-    "reproduce",
-]
+__all__ = ["Job", "Reproduction", "Shard", "list_tables", "plan_shards", "reproduce"]
 
 
 @dataclass(frozen=True)
@@ -33,8 +23,8 @@ class Reproduction:
     Attributes:
         text: The table, ours beside the thesis'.
         files: What was written.
-        failed: Pieces that ended with an error.
-        stopped: Whether it was stopped before all pieces were done.
+        failed: Shards that ended with an error.
+        stopped: Whether it was stopped before all shards were done.
     """
 
     text: str
@@ -44,31 +34,34 @@ class Reproduction:
 
 
 def reproduce(
-    table: Redrawn,
+    key: str,
     *,
-    scale: str,
-    out: Path,
-    words: Sequence[str] = (),
+    scale: str = "cpu",
+    out: Path | None = None,
+    overrides: Sequence[str] = (),
     seeds: Sequence[int] | None = None,
     jobs: int | None = None,
 ) -> Reproduction:
     """Run what is not recorded yet of a table, and write the table.
 
     Args:
-        table: An entry of ``TABLES``.
+        key: Of a table that ``torchsets reproduce --list`` shows.
         scale: One of ``SCALES``.
-        out: Folder of the pieces' run folders and of the table.
-        words: Changed fields, each ``field=value``.
+        out: Folder of the shards' run folders and of the table. None: one in ``runs/reproduce``.
+        overrides: Changed fields, each ``field=value``.
         seeds: Seeds to run; None: as many as the table has at this scale.
-        jobs: Pieces at a time; None: as many as there are cores.
+        jobs: Shards at a time; None: as many as there are cores.
     """
+    table, experiment = find_table(key)
+    shards = plan_shards(table, experiment, overrides, scale=scale, seeds=seeds)
+    out = out or default_folder(experiment.name, scale)
+    out.mkdir(parents=True, exist_ok=True)
     with open_view() as view:
-        for line in describe_missing_data(table) if scale != "smoke" else []:
+        for line in describe_missing_data(experiment) if scale != "smoke" else []:
             view.say(f"missing: {line}")
-        pieces = plan_elsewhere(table, words, scale, seeds)
         planned = [
-            Job(piece, place, out / "logs" / f"{place.folder.name}.txt")
-            for piece, place in zip(pieces, find_places(pieces, out), strict=True)
+            Job(shard, place, out / "logs" / f"{place.folder.name}.txt")
+            for shard, place in zip(shards, find_places(shards, out), strict=True)
         ]
         for job in planned:
             if job.place.remark:
@@ -76,13 +69,18 @@ def reproduce(
             if job.place.state == "done":
                 job.state, job.recorded = "done", True
         recorded = sum(job.recorded for job in planned)
-        count = f"{len(planned)} piece{'s' if len(planned) > 1 else ''}"
+        count = f"{len(planned)} shard{'s' if len(planned) > 1 else ''}"
         view.say(f"{table.key}: {count} in {out}, {recorded} recorded already")
         stopped = run_jobs(planned, workers=jobs or _cores(), view=view)
     stopped = stopped and any(job.state in ("stopped", "waiting") for job in planned)
-    text, files = write_outcome(table, planned, out, words=words, page=not stopped)
+    text, files = write_outcome(table, planned, out, overrides=overrides, page=not stopped)
     failed = [job for job in planned if job.state == "failed"]
     return Reproduction(text, files, failed, stopped)
+
+
+def default_folder(experiment: str, scale: str) -> Path:
+    """Return the folder that a reproduction uses if nobody names one."""
+    return Path("runs/reproduce") / f"{experiment}-{scale}"
 
 
 def _cores() -> int:

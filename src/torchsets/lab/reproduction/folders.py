@@ -7,16 +7,18 @@ from itertools import count
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from torchsets.lab.experiments import find_experiment
 from torchsets.lab.experiments.digest import code_digest
-from torchsets.lab.records import can_start_in, read_json
-from torchsets.lab.reproduction.pieces import Piece
+from torchsets.lab.records import can_start_in, read_config
+from torchsets.lab.records.run import read_environments, read_result
+from torchsets.lab.reproduction.shards import Shard
 
 
 class Place(NamedTuple):
-    """Where a piece is, or will be, recorded.
+    """The run folder of a shard.
 
     Attributes:
-        folder: Its run folder.
+        folder: Where it is, or will be, recorded.
         state: "done", "stopped" (it can be resumed) or "new".
         remark: Why a folder that seems to be its own is not used; empty if there is none.
     """
@@ -26,34 +28,35 @@ class Place(NamedTuple):
     remark: str = ""
 
 
-def find_places(pieces: Sequence[Piece], out: Path) -> list[Place]:
-    """Look for each piece among the run folders in ``out``; what does not fit stays as it is."""
+def find_places(shards: Sequence[Shard], out: Path) -> list[Place]:
+    """Look for each shard among the run folders in ``out``; what does not fit stays as it is."""
     known = list(_read_folders(out))
-    codes = {name: code_digest(name) for name in {piece.experiment for piece in pieces}}
-    return [_find(piece, out, known, codes[piece.experiment]) for piece in pieces]
+    names = {shard.experiment for shard in shards}
+    codes = {name: code_digest(find_experiment(name).run) for name in names}
+    return [_find(shard, out, known, codes[shard.experiment]) for shard in shards]
 
 
 @dataclass(frozen=True)
 class _Known:
     folder: Path
-    what: dict[str, Any]
+    what: tuple[str, str, dict[str, Any]]
     codes: set[tuple[str | None, str | None]]
     complete: bool
 
 
-def _find(piece: Piece, out: Path, known: Sequence[_Known], code: str) -> Place:
-    what = {"experiment": piece.experiment, "scale": piece.scale, "config": piece.config}
+def _find(shard: Shard, out: Path, known: Sequence[_Known], code: str) -> Place:
+    what = (shard.experiment, shard.scale, shard.config)
     alike = [found for found in known if found.what == what]
     same = [found for found in alike if found.codes == {(code, version("torch"))}]
     if same:
         best = max(same, key=lambda found: found.complete)
         return Place(best.folder, "done" if best.complete else "stopped")
-    folder = _free_folder(out / piece.name)
+    folder = _free_folder(out / shard.name)
     if alike:
         names = ", ".join(found.folder.name for found in alike)
         remark = f"{names}: recorded by other code, stays as it is; running {folder.name}"
-    elif folder.name != piece.name:
-        remark = f"{piece.name}: holds something else, stays as it is; running {folder.name}"
+    elif folder.name != shard.name:
+        remark = f"{shard.name}: holds something else, stays as it is; running {folder.name}"
     else:
         remark = ""
     return Place(folder, "new", remark)
@@ -68,14 +71,10 @@ def _read_folders(out: Path) -> Iterator[_Known]:
     for path in sorted(out.glob("*/config.json")):
         folder = path.parent
         try:
-            described = read_json(path)
-            environments = [read_json(file) for file in folder.glob("environment*.json")]
-            complete = read_json(folder / "result.json")["complete"]
+            described, environments = read_config(folder), read_environments(folder)
+            complete = read_result(folder).complete
         except ValueError:
             continue  # not a run that can be read: _free_folder keeps away from it
-        codes = {
-            (environment.get("code"), environment["versions"]["torch"])
-            for environment in environments
-        }
-        what = {key: described[key] for key in ("experiment", "scale", "config")}
+        codes = {(one.code, one.versions.get("torch")) for one in environments}
+        what = (described.experiment, described.scale, described.config)
         yield _Known(folder, what, codes, complete)

@@ -1,56 +1,59 @@
 """What ``torchsets reproduce --list`` says."""
 
-import difflib
 import textwrap
+from collections.abc import Iterable
+from typing import Any
 
-from torchsets.lab.experiments import EXPERIMENTS, SCALES
-from torchsets.lab.experiments.tables import TABLES, Redrawn
+from torchsets._catalogue import DATASETS
+from torchsets.lab.experiments import SCALES, Experiment, tables
 from torchsets.lab.reports import thesis_tables
 
 _WIDTH = 100
 
 
 def list_tables() -> str:
-    """Describe every table: how long each scale takes, which data is missing, what is not yet."""
-    width = max(map(len, TABLES)) + 2
+    """Describe every table: what it shows, how long it takes, which data is missing."""
     thesis = thesis_tables()
     lines = ["time on two cores, one seed:", ""]
     lacking: dict[tuple[str, ...], list[str]] = {}
-    for table in TABLES.values():
-        times = ", ".join(f"{scale} {table.durations[scale]}" for scale in SCALES)
-        note = "" if table.key in thesis else "  (tables of our own)"
-        missing = tuple(describe_missing_data(table))
+    for key, (table, experiment) in tables().items():
+        about = thesis.get(key)
+        where = about.source if about else "not in the thesis"
+        times = ", ".join(f"{scale} {table.takes[scale]}" for scale in SCALES)
+        missing = tuple(describe_missing_data(experiment))
+        note = "  (data is missing)" if missing else ""
+        lines.append(f"{key}  ({where})")
+        lines += _wrap(about.caption if about else experiment.summary, indent="    ")
+        lines.append(f"    {times}{note}")
         if missing:
-            note = "  (data is missing)"
-            lacking.setdefault(missing, []).append(table.key)
-        lines.append(f"{table.key:<{width}}{times}{note}")
+            lacking.setdefault(missing, []).append(key)
     for missing, keys in lacking.items():
         lines += ["", *_wrap(f"missing for {', '.join(keys)}, scales cpu and full:")]
         lines += [f"  {line}" for line in missing]
-    waiting = ", ".join(key for key in thesis if key not in TABLES)
-    lines += ["", *_wrap(f"not yet: {waiting}"), ""]
-    lines.append("redraw one: torchsets reproduce TABLE [--scale smoke|cpu|full] [--seeds 0 1 2]")
+    waiting = ", ".join(key for key in thesis if key not in tables())
+    lines += ["", *_wrap(f"not implemented: {waiting}"), ""]
+    lines.append("reproduce one: torchsets reproduce TABLE [--scale smoke|cpu|full] [--seeds 0 1]")
     return "\n".join(lines)
 
 
-def describe_missing_data(table: Redrawn) -> list[str]:
+def describe_missing_data(experiment: Experiment[Any]) -> list[str]:
     """Name the files that are missing and where to get them; empty if nothing is."""
-    missing = [str(path) for path in table.missing_data()]
-    return [*missing, f"from {EXPERIMENTS[table.experiment].source}"] if missing else []
+    missing = [str(path) for path in experiment.missing_data()]
+    return [*missing, *_sources(experiment.data)] if missing else []
 
 
-def explain_unknown(key: str) -> str:
-    """The message for a table that cannot be redrawn: not yet, or misspelt."""
-    if key in thesis_tables():
-        return f"table must be one that can be redrawn, got {key}, which is not implemented yet"
-    nearest = difflib.get_close_matches(key, [*TABLES, *thesis_tables()], n=1, cutoff=0)[0]
-    return (
-        f"table must be one that torchsets reproduce --list shows, got {key!r}; "
-        f"the nearest is {nearest!r}"
-    )
+def _sources(names: Iterable[str]) -> list[str]:
+    return [
+        f"from {' or '.join(DATASETS[name].mirrors)} (downloaded on first use)" for name in names
+    ]
 
 
-def _wrap(text: str) -> list[str]:
+def _wrap(text: str, *, indent: str = "") -> list[str]:
     return textwrap.wrap(
-        text, _WIDTH, subsequent_indent="  ", break_on_hyphens=False, break_long_words=False
+        text,
+        _WIDTH,
+        initial_indent=indent,
+        subsequent_indent=indent or "  ",
+        break_on_hyphens=False,
+        break_long_words=False,
     )

@@ -1,4 +1,4 @@
-"""Run pieces side by side, each in a process of its own with one thread."""
+"""Run shards side by side, each in a process of its own with one thread."""
 
 import contextlib
 import json
@@ -7,14 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from types import FrameType
 from typing import Any, Protocol
 
 from torchsets.lab.reproduction.folders import Place
-from torchsets.lab.reproduction.pieces import Piece
+from torchsets.lab.reproduction.shards import Shard
+from torchsets.lab.signals import stop_requests
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 _STOPPED = (130, -signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
@@ -22,17 +22,17 @@ _STOPPED = (130, -signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
 
 @dataclass
 class Job:
-    """A piece, its place, and how far it is.
+    """A shard, its folder, and how far it is.
 
     Attributes:
-        piece: What to run.
+        shard: What to run.
         place: Where.
         log: A file for what its process prints.
         state: "waiting", "running", "done", "failed" or "stopped".
         recorded: Whether it was done before this call.
     """
 
-    piece: Piece
+    shard: Shard
     place: Place
     log: Path
     state: str = "waiting"
@@ -44,6 +44,10 @@ class Job:
     @property
     def progress_file(self) -> Path:
         return self.log.with_suffix(".json")
+
+    @property
+    def config_file(self) -> Path:
+        return self.log.with_suffix(".config.json")
 
     def read_progress(self) -> dict[str, Any]:
         """Task, step, steps, loss and seconds_left of the current training; empty before it."""
@@ -63,7 +67,7 @@ class Job:
 
 
 class View(Protocol):
-    """Who is told how it goes."""
+    """Receives progress."""
 
     def started(self, job: Job) -> None: ...
     def ended(self, job: Job) -> None: ...
@@ -74,11 +78,11 @@ class View(Protocol):
 def run_jobs(jobs: Sequence[Job], *, workers: int, view: View) -> bool:
     """Run all jobs that wait, ``workers`` at a time, in their order; True if it was stopped.
 
-    The first Ctrl-C is passed on to the pieces, which save and stop. The second ends them at once.
+    The first Ctrl-C is passed on to the shards, which save and stop. The second ends them at once.
     """
     running: list[Job] = []
     asked = 0
-    with _stop_requests() as requests:
+    with stop_requests() as requests:
         try:
             while running or (not requests and any(job.state == "waiting" for job in jobs)):
                 for job in jobs:
@@ -103,14 +107,15 @@ def run_jobs(jobs: Sequence[Job], *, workers: int, view: View) -> bool:
 def _start(job: Job) -> None:
     job.log.parent.mkdir(parents=True, exist_ok=True)
     job.progress_file.unlink(missing_ok=True)
-    piece, folder = job.piece, str(job.place.folder)
     if job.place.state == "stopped":
-        words = ["--resume", folder]
+        command = ["run", "--resume", str(job.place.folder)]
     else:
-        words = [*piece.words, "--scale", piece.scale, "--out", folder]
+        job.config_file.write_text(json.dumps(job.shard.config), encoding="utf-8")
+        command = ["run", job.shard.experiment, "--config", str(job.config_file)]
+        command += ["--scale", job.shard.scale, "--out", str(job.place.folder)]
     with job.log.open("ab") as log:
         job.process = subprocess.Popen(
-            [sys.executable, "-m", "torchsets", "run", piece.experiment, *words],
+            [sys.executable, "-m", "torchsets", *command],
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=subprocess.STDOUT,
@@ -119,7 +124,7 @@ def _start(job: Job) -> None:
                 "OMP_NUM_THREADS": "1",
                 "TORCHSETS_PROGRESS": str(job.progress_file.resolve()),
             },
-            start_new_session=True,  # a terminal's Ctrl-C comes to us alone, and goes on from here
+            start_new_session=True,  # a terminal's Ctrl-C comes to us alone, and is passed on
         )
     job.state, job.started = "running", time.monotonic()
 
@@ -150,24 +155,3 @@ def _tell(call: Callable[[Any], None], what: Any) -> None:
     """Say it, unless the terminal is gone."""
     with contextlib.suppress(OSError):
         call(what)
-
-
-@contextlib.contextmanager
-def _stop_requests() -> Iterator[list[int]]:
-    """Collect Ctrl-C, SIGTERM and a closed terminal instead of dying of them."""
-    requests: list[int] = []
-
-    def request(number: int, frame: FrameType | None) -> None:
-        # One closed terminal may hang up twice: that is no second wish.
-        if not (requests and number == getattr(signal, "SIGHUP", None)):
-            requests.append(number)
-
-    numbers = [signal.SIGINT, signal.SIGTERM]
-    if hasattr(signal, "SIGHUP") and signal.getsignal(signal.SIGHUP) != signal.SIG_IGN:
-        numbers.append(signal.SIGHUP)  # not under nohup
-    before = {number: signal.signal(number, request) for number in numbers}
-    try:
-        yield requests
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

@@ -1,4 +1,4 @@
-"""One view of all pieces: live rows on a terminal, a line now and then elsewhere."""
+"""One view of all shards: live rows on a terminal, a line now and then elsewhere."""
 
 import contextlib
 import sys
@@ -8,6 +8,7 @@ from collections.abc import Sequence
 from typing import Any, TextIO
 
 from torchsets._extras import import_extra
+from torchsets.lab.reports import duration
 from torchsets.lab.reproduction.processes import Job, View
 
 _SECONDS_BETWEEN_LINES = 120
@@ -34,7 +35,7 @@ class LineView:
         return None
 
     def started(self, job: Job) -> None:
-        self.say(f"{'go on' if job.place.state == 'stopped' else 'start':<8}{job.piece.name}")
+        self.say(f"{'resume' if job.place.state == 'stopped' else 'start':<8}{job.shard.name}")
 
     def ended(self, job: Job) -> None:
         self.say(_end_line(job))
@@ -54,7 +55,7 @@ class LineView:
 
 
 class LiveView:
-    """A table of the running pieces that is drawn anew, with the ended ones above it."""
+    """A table of the running shards that is drawn anew, with the ended ones above it."""
 
     def __init__(self) -> None:
         console = import_extra("rich.console", "app").Console(stderr=True, highlight=False)
@@ -91,23 +92,8 @@ class LiveView:
         self.live.console.print(line, markup=False, soft_wrap=True)
 
 
-def duration(seconds: float) -> str:
-    """Write a time for people.
-
-    Example:
-        >>> [duration(seconds) for seconds in (0.2, 59, 200, 9000)]
-        ['0 s', '59 s', '3 min 20 s', '2 h 30 min']
-    """
-    whole = round(seconds)
-    if whole < 60:
-        return f"{whole} s"
-    if whole < 3600:
-        return f"{whole // 60} min {whole % 60} s"
-    return f"{whole // 3600} h {whole % 3600 // 60} min"
-
-
 def _end_line(job: Job) -> str:
-    return f"{job.state:<8}{job.piece.name}  {duration(job.seconds)}"
+    return f"{job.state:<8}{job.shard.name}  {duration(job.seconds)}"
 
 
 def _summary(jobs: Sequence[Job], seconds: float) -> str:
@@ -121,11 +107,11 @@ def _summary(jobs: Sequence[Job], seconds: float) -> str:
 def _cells(job: Job) -> tuple[str, ...]:
     progress = job.read_progress()
     if not progress:
-        return job.piece.name, "beginning", "", "", "", ""
+        return job.shard.name, "beginning", "", "", "", ""
     step, steps = progress["step"], progress["steps"]
     filled = round(_BAR * step / max(1, steps))
     return (
-        job.piece.name,
+        job.shard.name,
         progress["task"],
         "━" * filled + "╌" * (_BAR - filled),
         f"{step}/{steps}",

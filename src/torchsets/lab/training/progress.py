@@ -1,4 +1,4 @@
-"""A progress bar with loss and speed on a terminal; silence elsewhere.
+"""How far a training is: a bar on a terminal, a line now and then elsewhere.
 
 If the variable ``TORCHSETS_PROGRESS`` names a file, the progress goes there instead, as JSON, for a
 process that watches several runs.
@@ -17,18 +17,36 @@ from torchsets.lab.training.processes import is_first
 
 _SECONDS_BETWEEN_UPDATES = 0.2
 _SECONDS_BETWEEN_FILES = 1.0
+_SECONDS_BETWEEN_LINES = 30.0
+
+Show = Callable[[int, float], None]
 
 
 @contextmanager
-def show_progress(task: str, *, start: int, steps: int) -> Iterator[Callable[[int, float], None]]:
-    """Yield a function to call with (step, loss) as often as one likes."""
+def show_progress(task: str, *, start: int, steps: int) -> Iterator[Show]:
+    """Yield a function to call with (step, loss) as often as you like."""
     watched = os.environ.get("TORCHSETS_PROGRESS")
-    if watched and is_first():
-        yield _file_writer(Path(watched), task, start=start, steps=steps)
-        return
-    if not (sys.stderr.isatty() and is_first()):
+    if not is_first():
         yield lambda step, loss: None
-        return
+    elif watched:
+        yield _file_writer(Path(watched), task, start=start, steps=steps)
+    elif sys.stderr.isatty() and _has_rich():
+        with _bar(task, start=start, steps=steps) as show:
+            yield show
+    else:
+        yield _line_writer(task, start=start, steps=steps)
+
+
+def _has_rich() -> bool:
+    try:
+        import_extra("rich.progress", "app")
+    except ImportError:  # a training must not end because nobody can watch it
+        return False
+    return True
+
+
+@contextmanager
+def _bar(task: str, *, start: int, steps: int) -> Iterator[Show]:
     rich = import_extra("rich.progress", "app")
     console = import_extra("rich.console", "app").Console(stderr=True)
     columns = (
@@ -40,33 +58,56 @@ def show_progress(task: str, *, start: int, steps: int) -> Iterator[Callable[[in
     )
     with rich.Progress(*columns, console=console) as bar:
         row = bar.add_task(task, total=steps, completed=start, loss="")
-        began, shown = time.perf_counter(), 0.0
+        began = time.perf_counter()
 
-        def show(step: int, loss: float) -> None:
-            nonlocal shown
-            now = time.perf_counter()
-            if now - shown > _SECONDS_BETWEEN_UPDATES or step == steps:
-                shown = now
-                speed = (step - start) / max(now - began, 1e-9)  # the first call may come at once
-                bar.update(row, completed=step, loss=f"loss {loss:.2e}, {speed:.0f} steps/s")
+        def show(step: int, loss: float, now: float) -> None:
+            speed = (step - start) / max(now - began, 1e-9)  # the first call may come at once
+            bar.update(row, completed=step, loss=f"loss {loss:.2e}, {speed:.0f} steps/s")
 
-        yield show
+        yield _now_and_then(show, _SECONDS_BETWEEN_UPDATES, last=steps)
 
 
-def _file_writer(path: Path, task: str, *, start: int, steps: int) -> Callable[[int, float], None]:
-    began, written = time.perf_counter(), 0.0
+def _line_writer(task: str, *, start: int, steps: int) -> Show:
+    began = time.perf_counter()
 
-    def show(step: int, loss: float) -> None:
-        nonlocal written
-        now = time.perf_counter()
-        if now - written < _SECONDS_BETWEEN_FILES:
-            return
-        written = now
+    def show(step: int, loss: float, now: float) -> None:
+        left = (steps - step) * (now - began) / max(1, step - start)
+        line = f"{task}: step {step} of {steps}, loss {loss:.2e}, {left:.0f} s left"
+        with suppress(OSError):  # the terminal or pipe may be closed
+            print(line, file=sys.stderr, flush=True)
+
+    # A short training says nothing: the first line comes after a while.
+    return _now_and_then(show, _SECONDS_BETWEEN_LINES, shown=began)
+
+
+def _file_writer(path: Path, task: str, *, start: int, steps: int) -> Show:
+    began = time.perf_counter()
+
+    def show(step: int, loss: float, now: float) -> None:
         left = (steps - step) * (now - began) / max(1, step - start)
         about = {"task": task, "step": step, "steps": steps, "loss": loss, "seconds_left": left}
         temporary = path.with_name(path.name + ".writing")
-        with suppress(OSError):  # a training must not end because nobody can watch it
+        with suppress(OSError):
             temporary.write_text(json.dumps(about), encoding="utf-8")
             os.replace(temporary, path)
 
-    return show
+    return _now_and_then(show, _SECONDS_BETWEEN_FILES)
+
+
+def _now_and_then(
+    show: Callable[[int, float, float], None],
+    seconds: float,
+    *,
+    shown: float = 0.0,
+    last: int | None = None,
+) -> Show:
+    """Call ``show(step, loss, now)`` at most every so many seconds, and at the last step."""
+
+    def show_if_due(step: int, loss: float) -> None:
+        nonlocal shown
+        now = time.perf_counter()
+        if now - shown > seconds or step == last:
+            shown = now
+            show(step, loss, now)
+
+    return show_if_due

@@ -40,9 +40,9 @@ def test_the_random_baseline_has_the_thesis_scale(name, tmp_path):
     changes = {"models": ("random",), "sizes": (4, 16), "zeroed_sizes": ()}
     ours = run_changed(tmp_path, test_sets=4096, **changes)  # more than the thesis': a variant
     table = thesis_tables()[key]
-    row = next(row for row in table["rows"] if row["model"] == "Random")
+    row = next(row for row in table.rows if row.model == "Random")
     for column in ("n=4", "n=16"):
-        printed = row["values"][table["columns"].index(column)]["mean"]
+        printed = row.values[table.columns.index(column)].mean
         # Both are means over a sample of random rotations.
         found = ours[f"{key}/variants", "Random, test_sets=4096", column]
         assert found == pytest.approx(printed, rel=0.05)

@@ -115,7 +115,7 @@ def draw_matrices(recorder: Recorder, counter: Counter, sets: CountingSets, *, t
         details = counter.inspect(boxes, sets.weights.gather(1, order))
     panels = []
     for index, count in enumerate(sets.counts.tolist()):
-        found = details.count[index].item()
+        found = details.total[index].item()
         panels += [
             Matrix(details.A[index].tolist(), title="A: weights"),
             Matrix(details.D[index].tolist(), title="D: distances"),
@@ -186,7 +186,7 @@ def _sample_panels(
             frames.setdefault(title, []).append(matrix[0])
         texts.append(
             f"{sample.true} true objects; the model says "
-            f"{project(counter(boxes, weights)).argmax().item()} (c = {details.count.item():.2f}, "
+            f"{project(counter(boxes, weights)).argmax().item()} (c = {details.total.item():.2f}, "
             f"confidence {details.confidence.item():.2f}); the weights sum to "
             f"{weights.sum().item():.2f}."
         )

@@ -256,7 +256,7 @@ def measure(
         losses = {
             "zero-padded": chamfer_loss(predicted, pad_to(clean, config.slots), reduction="mean"),
             "masked": chamfer_loss(
-                predicted[..., :2], clean[..., :2], points, mask, reduction="mean"
+                predicted[..., :2], clean[..., :2], mask, prediction_mask=points, reduction="mean"
             ),
         }
         for key, values in losses.items():

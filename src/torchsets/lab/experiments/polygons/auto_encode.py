@@ -126,8 +126,8 @@ def _measure_jumps(
     recorder.add_table(
         "polygons/jumps",
         caption="Largest move of one output while the polygon turns onto itself in "
-        f"{ANGLES} equal steps, as a multiple of the move of a corner (1 is perfect, far below "
-        "1 ignores the rotation)",
+        f"{ANGLES} equal steps, as a multiple of the move of a corner (1 is perfect; no number "
+        "where the outputs are no polygon, but closer to a random one)",
         unit="times",
     )
     turning: dict[str, Tensor] = {}
@@ -137,7 +137,12 @@ def _measure_jumps(
         polygons = turned_polygons(torch.linspace(0, 2 * math.pi / size, ANGLES + 1), size)
         outputs = reconstruct(polygons)
         moves = [(path[1:] - path[:-1]).norm(dim=-1).max() for path in (outputs, polygons)]
-        value = (moves[0] / moves[1]).item()
+        # A collapsed decoder does not jump either: it must not look as good as one that follows.
+        losses = [
+            metric("chamfer", made, polygons).mean()
+            for made in (outputs, _random_polygons_like(polygons))
+        ]
+        value = (moves[0] / moves[1]).item() if losses[0] < losses[1] / 2 else math.nan
         recorder.add_result("polygons/jumps", model=row, column=f"n={size}", value=value)
         if size == 4:
             turning[row] = outputs

@@ -1,9 +1,7 @@
-import math
-
 import pytest
 import torch
 
-from torchsets.metrics import set_size_accuracy, summarise_runs
+from torchsets.metrics import set_size_accuracy
 
 
 def test_a_set_is_right_when_as_many_slots_exist_as_targets():
@@ -29,25 +27,3 @@ def test_no_sets_have_accuracy_zero():
 def test_sizes_reject_bad_input(presence, mask, message):
     with pytest.raises(ValueError, match=message):
         set_size_accuracy(presence, mask)
-
-
-def test_mean_and_spread_of_known_runs():
-    summary = summarise_runs([1.0, 2.0, 6.0])
-    assert summary.mean == 3.0
-    assert summary.spread == pytest.approx(math.sqrt(7.0))
-    assert str(summary) == "3.0 ± 2.6 (3 runs)"
-
-
-def test_spread_of_large_numbers_keeps_its_digits():
-    assert summarise_runs([1e9 + 1, 1e9 + 2, 1e9 + 3]).spread == pytest.approx(1.0)
-
-
-def test_a_single_run_has_no_spread():
-    summary = summarise_runs([2.5])
-    assert math.isnan(summary.spread)
-    assert str(summary) == "2.5 (1 run)"
-
-
-def test_no_runs_are_an_error():
-    with pytest.raises(ValueError, match="results must hold the result of at least one run"):
-        summarise_runs([])

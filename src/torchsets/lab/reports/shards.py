@@ -1,0 +1,118 @@
+"""Put the shards of a table together, as if they had been one run."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from torchsets.lab.records import Cell, Run, read_json
+
+_CHOICES = {"min": min, "max": max}
+
+
+def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
+    """Put the shards of one seed, by name, together.
+
+    ``choices`` names columns whose number is the ``min`` or ``max`` over the shards.
+    """
+    parts = list(runs.values())
+    names = [name for run in parts for name in run.figures]
+    figures = {}
+    for shard, run in runs.items():
+        for name, figure in run.figures.items():
+            if names.count(name) > 1:
+                name, figure = f"{shard} {name}", replace(figure, title=f"{figure.title} ({shard})")
+            figures[name] = figure
+    return replace(
+        parts[0],
+        folder=parts[0].folder.parent,
+        config=_merge_configs([run.config for run in parts]),
+        metrics=[line for run in parts for line in run.metrics],
+        complete=all(run.complete for run in parts),
+        tasks={task: about for run in parts for task, about in run.tasks.items()},
+        descriptions={key: about for run in parts for key, about in run.descriptions.items()},
+        cells=_merge_cells([cell for run in parts for cell in run.cells], choices),
+        figures=figures,
+    )
+
+
+def merge_shards(runs: Sequence[Run]) -> list[Run]:
+    """Put runs together that are shards of one table and seed; all others stay as they are."""
+    groups: dict[tuple[object, ...], dict[str, Run]] = {}
+    choices: dict[tuple[object, ...], Mapping[str, str]] = {}
+    outcomes: dict[Path, list[_Outcome]] = {}
+    for run in runs:
+        parent = run.folder.absolute().parent
+        if parent not in outcomes:
+            outcomes[parent] = _read_outcomes(parent)
+        key: tuple[object, ...] = (run.folder,)
+        for outcome in outcomes[parent]:
+            if run.folder.name in outcome.folders:
+                key = (parent, outcome.table, run.scale, run.seed)
+                choices[key] = outcome.merge
+                break
+        groups.setdefault(key, {})[run.folder.name] = run
+    return [
+        merge_runs(parts, choices[key]) if key in choices else next(iter(parts.values()))
+        for key, parts in groups.items()
+    ]
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """Sort n=4 before n=16, so that columns and figures rise."""
+    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
+
+
+@dataclass(frozen=True)
+class _Outcome:
+    """What the JSON file of a reproduced table says of its shards."""
+
+    table: str
+    folders: frozenset[str]
+    merge: Mapping[str, str]
+
+
+def _read_outcomes(folder: Path) -> list[_Outcome]:
+    found = []
+    for path in sorted(folder.glob("*.json")):
+        try:
+            content = read_json(path)
+            shards = content.get("shards", content.get("pieces", []))  # pieces: version 0.1
+            folders = frozenset(str(shard["folder"]) for shard in shards)
+            if folders:
+                merge = dict(content.get("merge", {}))
+                found.append(_Outcome(str(content.get("table")), folders, merge))
+        except (ValueError, TypeError, KeyError):  # some other file
+            continue
+    return found
+
+
+def _merge_cells(cells: Sequence[Cell], choices: Mapping[str, str]) -> list[Cell]:
+    places: dict[tuple[object, ...], list[Cell]] = {}
+    for cell in cells:
+        place = (cell.table, cell.model, cell.column, cell.seed)
+        places.setdefault(place, []).append(cell)
+    merged = []
+    for found in places.values():
+        choose = _CHOICES.get(choices.get(found[0].column, ""))
+        values = [cell.value for cell in found if cell.value is not None]
+        # Where shards overlap without a choice they have trained the same: the first stands.
+        value = choose(values) if choose and values else found[0].value
+        merged.append(replace(found[0], value=value))
+    return merged
+
+
+def _merge_configs(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """Keep what all have in common; list the values of what differs."""
+    merged = dict(configs[0])
+    for name in merged:
+        values = [config.get(name) for config in configs]
+        if any(value != values[0] for value in values):
+            listed = [part for value in values for part in _as_list(value)]
+            merged[name] = sorted(dict.fromkeys(listed), key=lambda part: (str(type(part)), part))
+    return merged
+
+
+def _as_list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else [value]
