@@ -3,9 +3,9 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsets.lab.benchmarks.counting import PlainCounter
 from torchsets.counting import Counter, box_iou
 from torchsets.counting.graph import symmetric_index
+from torchsets.lab.benchmarks.counting import PlainCounter
 from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 

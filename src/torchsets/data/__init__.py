@@ -5,14 +5,14 @@ from torchsets.data.digits import small_digit_sets
 from torchsets.data.idx import read_idx
 from torchsets.data.minibatches import Minibatches, SizeBuckets
 from torchsets.data.mnist import idx_point_sets, mnist_point_sets
-from torchsets.data.point_sets import PointSets, add_noise, jitter, with_mask_feature
+from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 
 __all__ = [
     "CountingSets",
+    "LabelledSets",
     "Minibatches",
-    "PointSets",
     "SizeBuckets",
     "add_noise",
     "data_folder",

@@ -209,7 +209,7 @@ def test_a_used_folder_is_not_written_into(recorder):
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "run").write_text("precious")
-    with pytest.raises(OSError, match="cannot write .*run: File exists"):
+    with pytest.raises(OSError, match=r"cannot write .*run: File exists"):
         start(tmp_path / "run")
     assert (tmp_path / "run").read_text() == "precious"
 

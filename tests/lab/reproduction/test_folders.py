@@ -3,11 +3,11 @@
 import json
 
 import pytest
+from torchsets.lab.reproduction.pieces import Piece
 
 from torchsets.lab.experiments.digest import code_digest
 from torchsets.lab.records import Recorder
 from torchsets.lab.reproduction.folders import find_places
-from torchsets.lab.reproduction.pieces import Piece
 
 PIECE = Piece("sizes=4,seed=0", "polygons", "smoke", ["steps=1"], {"steps": 1, "seed": 0})
 

@@ -1,7 +1,8 @@
 """``torchsets reproduce --list``: times, missing data, what is not yet."""
 
-from torchsets.lab.experiments import EXPERIMENTS, SCALES
 from torchsets.lab.experiments.tables import TABLES
+
+from torchsets.lab.experiments import EXPERIMENTS, SCALES
 from torchsets.lab.reports import thesis_tables
 from torchsets.lab.reproduction import list_tables
 

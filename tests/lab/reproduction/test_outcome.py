@@ -1,6 +1,7 @@
 """Pieces put together are what one run would have been."""
 
 from torchsets.lab.experiments.tables import Redrawn
+
 from torchsets.lab.records import Recorder, read_run, write_json
 from torchsets.lab.reproduction import Job, Piece, merge_pieces, merge_runs
 from torchsets.lab.reproduction.folders import Place

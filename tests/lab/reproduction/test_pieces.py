@@ -3,9 +3,9 @@
 import itertools
 
 import pytest
+from torchsets.lab.experiments.tables import TABLES
 
 from torchsets.lab.experiments import SCALES
-from torchsets.lab.experiments.tables import TABLES
 from torchsets.lab.reproduction import plan_pieces
 
 CASES = list(itertools.product(TABLES, SCALES))

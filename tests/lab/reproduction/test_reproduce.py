@@ -12,9 +12,9 @@ import time
 
 import pytest
 
-from torchsets.lab.records.lock import FolderLock
 from torchsets.lab.cli import main
 from torchsets.lab.records import find_runs, read_run
+from torchsets.lab.records.lock import FolderLock
 
 FIELDS = ["models=fspool,random", "sizes=2,4", "steps=300"]
 TABLE = ["reproduce", "fspool/polygons-chamfer", *FIELDS, "--scale", "smoke"]

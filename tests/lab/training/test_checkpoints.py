@@ -119,7 +119,7 @@ def test_when_all_are_broken_nothing_is_removed(folder):
     (folder / "000000001" / "state.json").write_text("{}")
     with (
         pytest.warns(UserWarning, match="state.json does not match its checksum"),
-        pytest.raises(ValueError, match="the checkpoint in .* is corrupt; remove that folder"),
+        pytest.raises(ValueError, match=r"the checkpoint in .* is corrupt; remove that folder"),
     ):
         load_checkpoint(folder)
     assert (folder / "000000001" / "tensors.safetensors").exists()

@@ -34,7 +34,7 @@ def start(folder):
 
 
 def train_noisy_model(recorder, *, stop_at=None, with_signal=None, optimiser=torch.optim.Adam):
-    """Train with every source of randomness: dropout, numpy, Python and the generator of the data."""
+    """Train with all sources of randomness: dropout, numpy, Python, the generator of the data."""
     seed_everything(1)
     model = nn.Sequential(nn.Linear(2, 8), nn.ReLU(), nn.Dropout(0.5), nn.Linear(8, 1))
 
@@ -219,7 +219,7 @@ def test_clipping_bounds_the_step_and_the_schedule_scales_it(tmp_path):
 @pytest.mark.parametrize("task", ["", "../up", "a/b/c", "/root", "c/000000002", "b/writing", "7"])
 def test_a_task_has_a_plain_name(tmp_path, task):
     model = nn.Linear(1, 1)
-    with pytest.raises(ValueError, match="task must (be a name or panel/name|not end with a num)"):
+    with pytest.raises(ValueError, match=r"task must (be a name or panel/name|not end with a num)"):
         train(
             model,
             torch.optim.SGD(model.parameters(), lr=1.0),

@@ -63,8 +63,9 @@ def load_checkpoint(
 ) -> Checkpoint | None:
     """Read the newest whole checkpoint below ``folder``; None if none was ever written.
 
-    ``needs`` names entries that its state must have, with their types. A broken one is passed over with a warning. If all are broken, or one is of a newer schema,
-    a ``ValueError`` says so, and if one may not be read, an ``OSError``; nothing is removed.
+    ``needs`` names entries that its state must have, with their types. A broken one is passed over
+    with a warning. If all are broken, or one is of a newer schema, a ``ValueError`` says so, and if
+    one may not be read, an ``OSError``; nothing is removed.
     """
     candidates = _steps(folder)
     for path in candidates:

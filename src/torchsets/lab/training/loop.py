@@ -30,7 +30,7 @@ from torchsets.lab.training.progress import show_progress
 
 Draw = Callable[[int, torch.Generator], Any]
 _SECONDS_BETWEEN_CHECKPOINTS = 60
-_NEEDS = {  # of the state in a checkpoint
+_NEEDS: dict[str, type | tuple[type, ...]] = {  # of the state in a checkpoint
     "step": int,
     "seconds": (int, float),
     "sums": list,

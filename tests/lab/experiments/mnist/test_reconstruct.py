@@ -3,7 +3,8 @@ import math
 import pytest
 import torch
 
-from torchsets.data import PointSets
+from torchsets import Sets
+from torchsets.data import LabelledSets
 from torchsets.lab.experiments.mnist.configs import Reconstruct
 from torchsets.lab.experiments.mnist.models import build_auto_encoder
 from torchsets.lab.experiments.mnist.reconstruct import (
@@ -29,9 +30,8 @@ def test_sets_larger_than_the_slots_are_refused(run_smoke):
 def test_padding_is_no_part_of_the_direct_loss(generator):
     torch.manual_seed(0)
     model = build_auto_encoder(Reconstruct(slots=12, mask_feature=True, **SMALL), "fspool")
-    sets = PointSets(
-        torch.rand(9, 2, generator=generator), torch.tensor([6, 3]), torch.tensor([0, 0])
-    )
+    points = Sets(torch.rand(9, 2, generator=generator), [6, 3])
+    sets = LabelledSets(points, torch.tensor([0, 0]))
     both = draw_batch(sets, torch.arange(2), 0.0, True, generator)
     alone = [draw_batch(sets, torch.tensor([index]), 0.0, True, generator) for index in range(2)]
     joint, *single = (auto_encoding_loss(model, batch, slots=12) for batch in (both, *alone))
@@ -45,14 +45,15 @@ def test_the_loss_of_the_baselines_is_the_chamfer_loss_of_zero_padded_sets(
 ):
     torch.manual_seed(0)
     model = build_auto_encoder(Reconstruct(slots=7, mask_feature=mask_feature, **SMALL), name)
-    sets = PointSets(torch.rand(5, 2, generator=generator), torch.tensor([5]), torch.tensor([0]))
+    points = Sets(torch.rand(5, 2, generator=generator), [5])
+    sets = LabelledSets(points, torch.tensor([0]))
     batch = draw_batch(sets, torch.tensor([0]), 0.0, mask_feature, generator)
     prediction = model(batch.noisy, batch.mask)
     predicted = prediction.elements
     if mask_feature:
         predicted = torch.cat([predicted, prediction.presence.unsqueeze(-1)], dim=-1)
     target = torch.zeros(1, 7, 2 + mask_feature)
-    target[0, :5, :2] = sets.values
+    target[0, :5, :2] = points.values
     target[0, :5, 2:] = 1
     expected = chamfer_loss(predicted, target, reduction="mean").mean()
     torch.testing.assert_close(auto_encoding_loss(model, batch, slots=7), expected)

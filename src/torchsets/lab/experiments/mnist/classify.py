@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
-from torchsets.data import PointSets, add_noise, jitter, with_mask_feature
+from torchsets.data import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.lab.experiments.mnist.configs import (
     ACCURACY_TABLES,
     LAST_TABLE,
@@ -141,10 +141,10 @@ def train_classifier(
         temperature: Of FSPool's sort in training, given the share of the steps done, in [0, 1).
             None: it sorts exactly, as the accuracy after each epoch always does.
     """
-    sets = data.training
-    weights = None if case.start == "random" else _encoder_weights(config, recorder, case, sets)
+    labelled = data.training
+    weights = None if case.start == "random" else _encoder_weights(config, recorder, case, labelled)
     seed_everything(config.seed)
-    classes = int(sets.labels.max()) + 1
+    classes = int(labelled.labels.max()) + 1
     model = build_classifier(config, case.pooling, classes=classes, layers=layers)
     model.to(pick_device(config.device))
     if weights is not None:
@@ -154,10 +154,10 @@ def train_classifier(
     def draw(chosen: Tensor, share: float, generator: torch.Generator) -> Batch:
         if temperature is not None:  # of the step that this batch is for
             model.set_temperature(temperature(share))
-        padded = sets.batch(chosen)
+        padded = labelled.sets.batch(chosen)
         if augment > 0:
             padded = jitter(padded, augment, generator=generator)
-        return _batch(config, case, padded, sets.labels[chosen], generator)
+        return _batch(config, case, padded, labelled.labels[chosen], generator)
 
     history = train_on_sets(
         config,
@@ -166,7 +166,7 @@ def train_classifier(
         model,
         lambda batch: cross_entropy(model(batch.elements, batch.mask), batch.labels),
         draw,
-        sets,
+        labelled,
         decay=decay,
         evaluate=lambda: {"accuracy": accuracy(config, case, model, data.test)},
     )
@@ -179,7 +179,7 @@ def accuracy(
     config: Classify,
     case: Case,
     model: Classifier,
-    test: PointSets,
+    test: LabelledSets,
     *,
     temperature: float | None = None,
     batch_size: int = _TEST_BATCH,
@@ -189,11 +189,11 @@ def accuracy(
     device = next(model.parameters()).device
     generator = torch.Generator().manual_seed(TEST_SEED)
     right = 0
-    for chosen in torch.split(test.sizes.argsort(), batch_size):  # similar sizes: little padding
-        batch = _batch(config, case, test.batch(chosen), test.labels[chosen], generator)
+    for chosen in torch.split(test.sets.sizes.argsort(), batch_size):  # little padding
+        batch = _batch(config, case, test.sets.batch(chosen), test.labels[chosen], generator)
         elements, mask, labels = move(batch, device)
         right += int((model(elements, mask).argmax(dim=1) == labels).sum())
-    return 100 * right / len(test)
+    return 100 * right / len(test.labels)
 
 
 def shown_epochs(curve: list[tuple[int, float]]) -> Iterator[tuple[int, str, float]]:
@@ -261,7 +261,7 @@ def _encoders_config(folder: str) -> Reconstruct:
 
 
 def _encoder_weights(
-    config: Classify, recorder: Recorder, case: Case, sets: PointSets
+    config: Classify, recorder: Recorder, case: Case, labelled: LabelledSets
 ) -> Mapping[str, Tensor]:
     """The weights of an encoder from an auto-encoder that is read, or trained here."""
     name = AUTO_ENCODER_OF[case.pooling]
@@ -283,12 +283,12 @@ def _encoder_weights(
         learning_rate=config.learning_rate,
         hidden=config.hidden,
         latent=config.latent,
-        slots=max(Reconstruct.slots, int(sets.sizes.max())),
+        slots=max(Reconstruct.slots, int(labelled.sets.sizes.max())),
         seed=config.seed + _OTHER_SEED,
         device=config.device,
     )
     task = f"sigma={case.sigma:.2f} auto-encoder/{name}"
-    trained = train_auto_encoder(settings, recorder, name, case.sigma, sets, task=task)
+    trained = train_auto_encoder(settings, recorder, name, case.sigma, labelled, task=task)
     return encoder_of(trained).state_dict()
 
 

@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 import torch
 from torch import Tensor
 
-from torchsets.data import PointSets
+from torchsets.data import LabelledSets
 from torchsets.lab.figures import Line, Lines, Panel, Points, PointSet
 from torchsets.lab.records import Recorder
 
@@ -13,9 +13,9 @@ _DIGITS = 10
 _FUNCTIONS = 6  # of each FSPool
 
 
-def draw_digits(recorder: Recorder, test: PointSets) -> None:
+def draw_digits(recorder: Recorder, test: LabelledSets) -> None:
     """Show the first test sets with their labels."""
-    shown = test.batch(torch.arange(min(_DIGITS, len(test)))).to_list()
+    shown = test.sets[:_DIGITS].to_list()
     panels = [
         PointSet(points.tolist(), title=str(label))
         for points, label in zip(shown, test.labels.tolist(), strict=False)

@@ -15,8 +15,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.data import (
+    LabelledSets,
     Minibatches,
-    PointSets,
     SizeBuckets,
     add_noise,
     idx_point_sets,
@@ -54,8 +54,8 @@ _EXAMPLES = 2  # of each noise
 class Data(NamedTuple):
     """The sets to train on, and those to measure on."""
 
-    training: PointSets
-    test: PointSets
+    training: LabelledSets
+    test: LabelledSets
 
 
 class Batch(NamedTuple):
@@ -108,7 +108,7 @@ def load_data(config: Classify | Reconstruct, recorder: Recorder) -> Data:
     return data
 
 
-def load_sets(dataset: str, split: str, limit: int | None = None) -> PointSets:
+def load_sets(dataset: str, split: str, limit: int | None = None) -> LabelledSets:
     """Load "mnist", "digits" (8x8, embedded) or a folder of idx files; at most ``limit`` sets."""
     if dataset == "mnist":
         sets = mnist_point_sets(split)
@@ -118,7 +118,7 @@ def load_sets(dataset: str, split: str, limit: int | None = None) -> PointSets:
         sets = idx_point_sets(dataset, split)
     else:
         raise ValueError(f"dataset must be mnist, digits or a folder of idx files, got {dataset!r}")
-    return sets if limit is None else sets.select(torch.arange(min(limit, len(sets))))
+    return sets if limit is None else sets.select(torch.arange(min(limit, len(sets.labels))))
 
 
 def train_on_sets(
@@ -128,7 +128,7 @@ def train_on_sets(
     model: nn.Module,
     loss: Callable[[Any], Tensor],
     draw: Callable[[Tensor, float, torch.Generator], Any],
-    sets: PointSets,
+    labelled: LabelledSets,
     *,
     decay: bool = False,
     evaluate: Callable[[], Mapping[str, float]] | None = None,
@@ -143,15 +143,15 @@ def train_on_sets(
         loss: Of a batch.
         draw: Makes a batch of the chosen sets, (B,) long; it also gets the share of the steps
             done, in [0, 1), and a generator for all its randomness.
-        sets: What to choose from.
+        labelled: What to choose from.
         decay: Whether the learning rate decays linearly to 0.
         evaluate: What to measure after each epoch.
     """
     chosen: Minibatches | SizeBuckets
     if config.bucketed:
-        chosen = SizeBuckets(sets.sizes, config.batch_size, seed=config.seed)
+        chosen = SizeBuckets(labelled.sets.sizes, config.batch_size, seed=config.seed)
     else:
-        chosen = Minibatches(len(sets), config.batch_size, seed=config.seed)
+        chosen = Minibatches(len(labelled.labels), config.batch_size, seed=config.seed)
     steps = config.epochs * chosen.per_epoch
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
     return train(
@@ -172,18 +172,24 @@ def train_on_sets(
 
 
 def train_auto_encoder(
-    config: Reconstruct, recorder: Recorder, name: str, sigma: float, sets: PointSets, *, task: str
+    config: Reconstruct,
+    recorder: Recorder,
+    name: str,
+    sigma: float,
+    labelled: LabelledSets,
+    *,
+    task: str,
 ) -> AutoEncoder:
     """Train one model, or load it if the run has it already."""
-    _check_slots(config, sets)
+    _check_slots(config, labelled)
     seed_everything(config.seed)
     model = build_auto_encoder(config, name).to(pick_device(config.device))
 
     def draw(chosen: Tensor, _: float, generator: torch.Generator) -> Batch:
-        return draw_batch(sets, chosen, sigma, config.mask_feature, generator)
+        return draw_batch(labelled, chosen, sigma, config.mask_feature, generator)
 
     loss = partial(auto_encoding_loss, model, slots=config.slots)
-    train_on_sets(config, recorder, task, model, loss, draw, sets)
+    train_on_sets(config, recorder, task, model, loss, draw, labelled)
     return model
 
 
@@ -193,10 +199,14 @@ def task_name(name: str, sigma: float) -> str:
 
 
 def draw_batch(
-    sets: PointSets, chosen: Tensor, sigma: float, mask_feature: bool, generator: torch.Generator
+    labelled: LabelledSets,
+    chosen: Tensor,
+    sigma: float,
+    mask_feature: bool,
+    generator: torch.Generator,
 ) -> Batch:
     """Pad the chosen sets, with noise and without."""
-    clean = sets.batch(chosen)
+    clean = labelled.sets.batch(chosen)
     noisy = add_noise(clean, sigma, generator=generator)
     if mask_feature:
         noisy, clean = with_mask_feature(noisy), with_mask_feature(clean)
@@ -220,7 +230,7 @@ def _measure(
     name: str,
     sigma: float,
     model: AutoEncoder,
-    test: PointSets,
+    test: LabelledSets,
 ) -> None:
     """Record the two Chamfer losses on the test sets, in thousandths."""
     generator = torch.Generator().manual_seed(TEST_SEED)
@@ -230,7 +240,7 @@ def _measure(
         "masked": "mnist/masked-chamfer",
     }
     totals = dict.fromkeys(tables, 0.0)
-    for chosen in torch.split(test.sizes.argsort(), _TEST_BATCH):  # similar sizes: little padding
+    for chosen in torch.split(test.sets.sizes.argsort(), _TEST_BATCH):  # little padding
         batch = draw_batch(test, chosen, sigma, config.mask_feature, generator)
         noisy, mask, clean = move(batch, device)
         predicted, points = predict(model, noisy, mask, slots=config.slots)
@@ -248,7 +258,7 @@ def _measure(
             totals[key] += values.double().sum().item()
     column = f"sigma={sigma:.2f}"
     recorder.add_results(
-        Cell(table, AUTO_ENCODERS[name], column, None, 1000 * totals[key] / len(test))
+        Cell(table, AUTO_ENCODERS[name], column, None, 1000 * totals[key] / len(test.labels))
         for key, table in tables.items()
     )
 
@@ -258,10 +268,10 @@ def _examples(
     config: Reconstruct,
     sigma: float,
     trained: Mapping[tuple[str, float], AutoEncoder],
-    test: PointSets,
+    test: LabelledSets,
 ) -> list[dict[str, Tensor]]:
     """The first test sets with noise and without, and what each model makes of them."""
-    clean = test.batch(torch.arange(min(_EXAMPLES, len(test))))
+    clean = test.sets.batch(slice(_EXAMPLES))
     noisy = add_noise(clean, sigma, generator=torch.Generator().manual_seed(TEST_SEED))
     made = {
         AUTO_ENCODERS[name]: _reconstruct(config, trained[name, sigma], noisy)
@@ -281,7 +291,8 @@ def _reconstruct(config: Reconstruct, model: AutoEncoder, sets: SetBatch) -> lis
     return [one[real, :2].cpu() for one, real in zip(predicted, points, strict=True)]
 
 
-def _check_slots(config: Reconstruct, sets: PointSets) -> None:
-    largest = int(sets.sizes.max()) if len(sets) else 0
+def _check_slots(config: Reconstruct, labelled: LabelledSets) -> None:
+    sizes = labelled.sets.sizes
+    largest = int(sizes.max()) if len(sizes) else 0
     if largest > config.slots:
         raise ValueError(f"slots must be at least {largest}, the largest set, got {config.slots}")
