@@ -51,7 +51,7 @@ def test_a_resumed_run_is_still_a_variant(tmp_path):
         ("smoke", {}, None),
         ("cpu", {}, None),
         ("full", {}, None),
-        ("demo", {}, None),
+        ("demo", {}, "steps=3000"),
         ("cpu", {"steps": 2}, "steps=2"),
         ("cpu", {"steps": 50}, "steps=50"),  # smoke's, but this is cpu
         ("smoke", {"steps": 50}, None),

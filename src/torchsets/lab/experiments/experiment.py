@@ -12,7 +12,6 @@ from torchsets.lab.records import Recorder
 
 Config = TypeVar("Config")
 SCALES = ("smoke", "cpu", "full")  # an experiment may also have the scale demo
-_BESIDE = ("cpu", "full")  # what these change may stand beside the thesis' numbers
 
 
 @dataclass(frozen=True)
@@ -24,8 +23,9 @@ class Table:
         takes: How long each scale takes on two cores, with one seed.
         seeds: How many seeds a scale has if nobody says; 1 where nothing is written.
         fixed: Fields that must have the thesis' values, which are the defaults, or those of the
-            scale cpu or full, for a number to stand beside the thesis'. Other numbers go to a table
-            of variants.
+            run's scale, for a number to stand beside the thesis'. Other numbers go to a table of
+            variants. A scale may shrink a run, but not exchange its ``dataset``, and the numbers
+            of the demo always are variants.
         merge: For columns whose number is not of one shard alone: ``min`` or ``max`` over them.
         thesis: Whether the thesis has it.
     """
@@ -87,7 +87,8 @@ class Experiment(Generic[Config]):
     def variants(self, config: Config, scale: str) -> dict[str, str]:
         """Say for each table that a configuration may not fill how it differs from the thesis'."""
         labels = {}
-        at_scale = self.scales.get(scale, {})
+        at_scale = {**self.scales[scale]} if scale in SCALES else {}
+        at_scale.pop("dataset", None)
         defaults = {one.name: one.default for one in fields(self.config)}  # type: ignore[arg-type]
         for table in self.tables:
             differing = [
@@ -95,9 +96,8 @@ class Experiment(Generic[Config]):
                 for name in table.fixed
                 if getattr(config, name) not in (defaults[name], at_scale.get(name, defaults[name]))
             ]
-            shrunk = scale not in _BESIDE and any(name in at_scale for name in table.fixed)
-            if differing or shrunk:
-                labels[table.key] = ", ".join([f"scale {scale}"] * shrunk + differing)
+            if differing:
+                labels[table.key] = ", ".join(differing)
         return labels
 
 

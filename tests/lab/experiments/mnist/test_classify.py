@@ -32,13 +32,13 @@ def test_a_frozen_encoder_stays_as_it_was_and_an_unfrozen_one_moves(run_smoke, c
         for start, moved in (("frozen", False), ("unfrozen", True)):
             after = read("run", f"sigma=0.00 {start}/{pooling}")["encoder.inner.0.weight"]
             assert torch.equal(before, after) is not moved
-    row = f"FSPool, encoders={auto.folder}"  # nobody knows how these were trained
+    row = f"FSPool, dataset=digits, encoders={auto.folder}"  # nobody knows how these were trained
     assert ("fspool/mnist2/variants", row, "1 epoch Frozen") in found
 
 
-def test_encoders_trained_here_fill_the_tables_of_the_thesis(run_smoke, cells):
+def test_encoders_trained_here_fill_the_columns_of_the_thesis(run_smoke, cells):
     found = cells(run_smoke("mnist-classify", "poolings=sum", "starts=frozen", "sigmas=0.05"))
-    assert ("fspool/mnist", "Sum", "1 epoch Frozen") in found
+    assert ("fspool/mnist/variants", "Sum, dataset=digits", "1 epoch Frozen") in found
 
 
 def test_encoders_that_are_missing_or_of_another_form_are_named_before_training(
@@ -70,8 +70,8 @@ def test_weights_of_another_model_are_refused(run_smoke):
 def test_another_classifier_fills_a_table_of_variants(run_smoke, cells):
     usual = cells(run_smoke("mnist-classify", *ONE, folder="usual"))
     other = cells(run_smoke("mnist-classify", *ONE, "hidden=8", "latent=4", folder="other"))
-    assert ("fspool/mnist2", "FSPool", "1 epoch Random init") in usual
-    row = "FSPool, hidden=8, latent=4"
+    assert ("fspool/mnist2/variants", "FSPool, dataset=digits", "1 epoch Random init") in usual
+    row = "FSPool, dataset=digits, hidden=8, latent=4"
     assert ("fspool/mnist2/variants", row, "1 epoch Random init") in other
     assert not any(table == "fspool/mnist2" for table, _, _ in other)
     for found in (usual, other):
@@ -138,12 +138,10 @@ def test_a_run_of_an_earlier_version_is_not_resumed_with_other_settings(run_smok
 def test_a_figure_shows_the_first_test_digits(run_smoke):
     run = run_smoke("mnist-classify", *ONE, "training_sets=16")
     panels = run.figures["digits"].figure.panels
-    test = small_digit_sets("test")
-    assert [panel.title for panel in panels] == [str(one) for one in test.labels[:10].tolist()]
-    assert [len(panel.points) for panel in panels] == test.sizes[:10].tolist()
-    torch.testing.assert_close(
-        torch.tensor(panels[0].points), test.values[: test.sizes[0]], rtol=1e-4, atol=0
-    )
+    sets, labels = small_digit_sets("test")
+    assert [panel.title for panel in panels] == [str(one) for one in labels[:10].tolist()]
+    assert [len(panel.points) for panel in panels] == sets.sizes[:10].tolist()
+    torch.testing.assert_close(torch.tensor(panels[0].points), sets[0], rtol=1e-4, atol=0)
     assert {"accuracy", "weight-functions"} < set(run.figures)
 
 
