@@ -87,7 +87,7 @@ def test_a_table_is_the_thesis_or_marked_as_ours(key):
 
 @pytest.mark.parametrize("key", TABLES)
 def test_its_shards_cover_the_table_and_fill_it(key):
-    _, experiment = find_table(key)
+    table, experiment = find_table(key)
     for scale in SCALES:
         whole = experiment.config_at(scale)
         shards = {"all": whole} if experiment.split is None else experiment.split(key, whole)
@@ -96,7 +96,9 @@ def test_its_shards_cover_the_table_and_fill_it(key):
             assert FOLDER_NAME.fullmatch(name)
             assert len(name) < 60
             label = experiment.variants(shard, scale).get(key)  # None: it fills the table itself
-            assert label == ("dataset=digits" if scale == "smoke" and experiment.data else None)
+            assert label == (
+                "dataset=digits" if scale == "smoke" and "dataset" in table.fixed else None
+            )
         configs = list(shards.values())
         assert len({json.dumps(config_to_json(one)) for one in configs}) == len(configs)
         for field in fields_of(experiment):  # what tells the shards apart is not lost
