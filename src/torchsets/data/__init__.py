@@ -2,27 +2,66 @@
 
 from torchsets._folders import data_folder
 from torchsets.data.buckets import SizeBuckets
+from torchsets.data.cifar import CIFAR10_FILES, cifar10_images
+from torchsets.data.colours import (
+    CIFAR10_COLOURS,
+    IMAGENET_COLOURS,
+    MNIST_COLOURS,
+    ColourScale,
+)
 from torchsets.data.digits import digit_point_sets, small_digit_sets
 from torchsets.data.idx import read_idx
-from torchsets.data.mnist import MNIST_FILES, idx_point_sets, mnist_point_sets
+from torchsets.data.mnist import (
+    MNIST_FILES,
+    idx_images,
+    idx_point_sets,
+    mnist_images,
+    mnist_point_sets,
+)
+from torchsets.data.picture_folders import PictureFolder, imagenet_pictures
 from torchsets.data.point_sets import PointSets, add_noise, jitter
 from torchsets.data.polygons import random_polygons, turned_polygons
+from torchsets.data.resize import resize_and_crop, resize_bilinear
+from torchsets.data.tiles import (
+    gather_tiles,
+    image_to_tiles,
+    mosaic_size,
+    shuffle_tiles,
+    tiles_to_image,
+)
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 
 __all__ = [
+    "CIFAR10_COLOURS",
+    "CIFAR10_FILES",
+    "IMAGENET_COLOURS",
+    "MNIST_COLOURS",
     "MNIST_FILES",
+    "ColourScale",
     "CountingSets",
+    "PictureFolder",
     "PointSets",
     "SizeBuckets",
     "add_noise",
+    "cifar10_images",
     "data_folder",
     "digit_point_sets",
+    "gather_tiles",
+    "idx_images",
     "idx_point_sets",
+    "image_to_tiles",
+    "imagenet_pictures",
     "jitter",
+    "mnist_images",
     "mnist_point_sets",
+    "mosaic_size",
     "random_polygons",
     "read_idx",
+    "resize_and_crop",
+    "resize_bilinear",
+    "shuffle_tiles",
     "small_digit_sets",
+    "tiles_to_image",
     "toy_counting_sets",
     "turned_polygons",
 ]
