@@ -10,7 +10,7 @@ import torchsets
 ROOT = Path(torchsets.__file__).parent
 LINES = [
     ["_checks", "_environment", "_extras", "_files", "_folders", "_locks"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "attention"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "attention", "resnet"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data", "records"],

@@ -32,6 +32,7 @@ _AREAS = (
     "pooling",
     "records",
     "reports",
+    "resnet",
     "sorting",
     "testing",
     "training",
