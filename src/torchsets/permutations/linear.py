@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from torchsets._checks import check_padded_sets
 from torchsets.padded import fill_padding
-from torchsets.permutations.ordered_sets import OrderedSets, order_elements
+from torchsets.permutations.ordered_sets import OrderedSets, check_values, order_elements
 from torchsets.permutations.sinkhorn import sinkhorn
 
 
@@ -49,7 +49,16 @@ class LinearAssignment(nn.Module):
         scores = functional.linear(fill_padding(elements, mask), self.weight[:slots])
         return functional.pad(scores, (0, max(0, slots - positions)))
 
-    def forward(self, elements: Tensor, mask: Tensor | None = None) -> OrderedSets:
-        """Order sets (B, N, D) with mask (B, N), None: all are real."""
-        permutation = sinkhorn(self.scores(elements, mask), mask=mask)
-        return order_elements(elements, permutation, mask)
+    def permute(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Find the soft permutation of each set (B, N, D), element x position, (B, N, N)."""
+        return sinkhorn(self.scores(elements, mask), mask=mask)
+
+    def forward(
+        self, elements: Tensor, mask: Tensor | None = None, *, values: Tensor | None = None
+    ) -> OrderedSets:
+        """Order sets (B, N, D) with mask (B, N), or values (B, N, ...) in place of elements."""
+        check_padded_sets(elements, mask)
+        if values is not None:
+            check_values(values, elements)
+        permutation = self.permute(elements, mask)
+        return order_elements(elements if values is None else values, permutation, mask)
