@@ -96,9 +96,9 @@ def _differentiate(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor 
     at_scaled = at_weights.view(batch, size, 2, size).transpose(1, 2)
     dot = (at_scaled * costs).sum(dim=(2, 3), keepdim=True)
     safe = _safe(norm)
-    projection = (dot * factor / safe.square()).masked_fill(norm < _SMALLEST_NORM, 0)
     at_step_size = (2 * dot / safe).sum() * step_size.sign()
-    at_costs = (at_scaled * factor).addcmul_(costs, projection, value=-1)
+    # What the norm passes on; nothing to speak of where costs are too small to be scaled.
+    at_costs = (at_scaled * factor).addcmul_(costs, dot * factor / safe.square(), value=-1)
     return at_costs, at_step_size, None if scores is None else at_scores
 
 
