@@ -19,6 +19,8 @@ class LinearAssignment(nn.Module):
     Args:
         features: Features of an element.
         positions: The largest number of elements in a set.
+        clip: Scores are limited to [-clip, clip], where they pass no gradient. None: no limit,
+            which :func:`sinkhorn` does not need; it is there to repeat published experiments.
 
     Attributes:
         weight: One vector per position, (positions, features).
@@ -32,8 +34,11 @@ class LinearAssignment(nn.Module):
         Mena et al. 2018, https://arxiv.org/abs/1802.08665.
     """
 
-    def __init__(self, features: int, positions: int) -> None:
+    def __init__(self, features: int, positions: int, *, clip: float | None = None) -> None:
         super().__init__()
+        if clip is not None and not clip > 0:
+            raise ValueError(f"clip must be positive, got {clip}")
+        self.clip = clip
         self.weight = nn.Parameter(torch.empty(positions, features))
         nn.init.xavier_uniform_(self.weight)
 
@@ -47,6 +52,8 @@ class LinearAssignment(nn.Module):
                 f"got {slots if mask is None else int(real.sum(dim=1).max())}"
             )
         scores = functional.linear(fill_padding(elements, mask), self.weight[:slots])
+        if self.clip is not None:
+            scores = scores.clamp(-self.clip, self.clip)
         return functional.pad(scores, (0, max(0, slots - positions)))
 
     def permute(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
