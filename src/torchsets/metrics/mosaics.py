@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsets.permutations import hard_permutation
+from torchsets.permutations import hard_permutation, rank_equal
 
 
 class MosaicScores(NamedTuple):
@@ -81,7 +81,5 @@ def accuracy_ceiling(tiles: Tensor) -> Tensor:
         >>> accuracy_ceiling(torch.tensor([[[0.0], [7.0], [0.0], [0.0]]]))
         tensor([0.1667], dtype=torch.float64)
     """
-    flat = tiles.flatten(2).double()
-    equal = torch.cdist(flat, flat, p=float("inf")) == 0  # (B, N, N)
-    rank = equal.tril().sum(dim=2)  # of a tile within its group: their product is g!
-    return rank.double().prod(dim=1).reciprocal()
+    ranks, _ = rank_equal(tiles)
+    return (ranks + 1).double().prod(dim=1).reciprocal()  # 1 * 2 * ... * g for each group
