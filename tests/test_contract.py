@@ -30,8 +30,16 @@ CONTRACT = {
         "(costs, *, steps, step_size, initial=None, grid=None, mask=None, through_sinkhorn=False)"
     ),
     "torchsets.permutations:PairwiseCost": "(features, hidden, *, outputs=1)",
-    "torchsets.permutations:LinearAssignment": "(features, positions)",
+    "torchsets.permutations:LinearAssignment": "(features, positions, *, clip=None)",
+    "torchsets.permutations:LinearAssignment.forward": (
+        "(self, elements, mask=None, *, values=None)"
+    ),
+    "torchsets.permutations:LinearAssignment.permute": "(self, elements, mask=None)",
     "torchsets.permutations:PermutationOptimiser": "(cost, *, steps=4, initial=None, grid=None)",
+    "torchsets.permutations:PermutationOptimiser.forward": (
+        "(self, elements, mask=None, *, values=None)"
+    ),
+    "torchsets.permutations:PermutationOptimiser.permute": "(self, elements, mask=None)",
     "torchsets.permutations:GumbelSinkhorn": "(*, steps=20, temperature=1.0, noise=1.0)",
     "torchsets.permutations:GumbelSinkhorn.forward": "(self, scores, mask=None, *, generator=None)",
     "torchsets.losses:assign": "(cost, row_mask=None, column_mask=None, *, invalid='raise')",
@@ -69,6 +77,11 @@ CONTRACT = {
     "torchsets.decoders:DSPN.forward": "(self, vector, *, steps=None, initial=None)",
     "torchsets.decoders:DSPN.encode": "(self, elements, mask=None)",
     "torchsets.decoders:DSPN.representation_loss": "(self, vector, elements, mask=None)",
+    "torchsets.data:image_to_tiles": "(images, grid)",
+    "torchsets.data:tiles_to_image": "(tiles, grid)",
+    "torchsets.resnet:ResNet": (
+        "(layers=18, *, outputs=1000, channels=3, width=64, stem='large', pool=None)"
+    ),
     "torchsets.metrics:average_precision": "(recall, precision)",
 }
 NAMES = [

@@ -12,7 +12,7 @@ ROOT = Path(torchsets.__file__).parent
 SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_catalogue", "_extras", "_inputs"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
     ["sets", "collating"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],

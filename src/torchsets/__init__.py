@@ -40,6 +40,7 @@ _AREAS = (
     "permutations",
     "piecewise",
     "pooling",
+    "resnet",
     "sets",
     "sorting",
     "testing",

@@ -15,12 +15,14 @@ class Dataset:
         md5: The checksum of each file.
         mirrors: Addresses of folders that hold the files, tried in turn.
         licence: Under which the files are published.
+        unpacked: A folder that may take the place of the files.
     """
 
     name: str
     md5: Mapping[str, str]
     mirrors: tuple[str, ...]
     licence: str
+    unpacked: str = ""
 
     def path(self, file: str) -> Path:
         """Where a file is, or should be."""
@@ -28,6 +30,8 @@ class Dataset:
 
     def missing(self) -> list[Path]:
         """The files that are not there."""
+        if self.unpacked and self.path(self.unpacked).is_dir():
+            return []
         return [self.path(file) for file in self.md5 if not self.path(file).is_file()]
 
 
@@ -45,7 +49,14 @@ MNIST = Dataset(
     ),
     "CC BY-SA 3.0",
 )
-DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (MNIST,)}
+CIFAR10 = Dataset(
+    "cifar10",
+    {"cifar-10-binary.tar.gz": "c32a1d4ab5d03f1284b67883e8d87530"},
+    ("https://www.cs.toronto.edu/~kriz",),
+    "not stated; free for research",
+    unpacked="cifar-10-batches-bin",
+)
+DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (MNIST, CIFAR10)}
 
 
 def data_folder() -> Path:

@@ -6,7 +6,17 @@ import pytest
 import torch
 
 from torchsets._catalogue import MNIST
-from torchsets.data import data_folder, idx_point_sets, mnist_point_sets
+from torchsets.data import (
+    MNIST_COLOURS,
+    data_folder,
+    idx_images,
+    idx_point_sets,
+    image_to_tiles,
+    mnist_images,
+    mnist_point_sets,
+    mosaic_size,
+    resize_bilinear,
+)
 
 NAMES = {"train": "train", "test": "t10k"}
 
@@ -99,3 +109,37 @@ def test_mnist_has_the_sizes_of_the_thesis():
     assert sets.sizes.double().mean().item() == pytest.approx(133, abs=0.5)
     assert (sets.values.min(), sets.values.max()) == (0, 1)
     assert torch.bincount(labels).tolist()[:2] == [5923, 6742]
+
+
+def test_a_folder_of_idx_files_becomes_images(tmp_path, images):
+    write_dataset(tmp_path, images, np.arange(7, dtype=np.uint8))
+    found, labels = idx_images(tmp_path, "train")
+    assert found.shape == (7, 1, 5, 4)
+    assert torch.equal(found.squeeze(1), torch.from_numpy(images))
+    assert labels.tolist() == list(range(7))
+    assert labels.dtype == torch.int64
+
+
+def test_mnist_images_with_a_truncated_file_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    (tmp_path / "mnist").mkdir()
+    (tmp_path / "mnist" / "t10k-images-idx3-ubyte.gz").write_bytes(b"short")
+    with pytest.raises(ValueError, match=r"t10k-images-idx3-ubyte.gz must have the md5 9fb629c4"):
+        mnist_images("test", mirrors=[])
+
+
+@pytest.mark.skipif(
+    bool(MNIST.missing()),
+    reason="needs MNIST: set TORCHSETS_DATA to the folder that holds mnist/",
+)
+@pytest.mark.parametrize(("tiles", "expected"), [(2, 1.592), (3, 1.631), (4, 1.917), (5, 1.713)])
+def test_shuffled_mnist_has_the_error_of_the_thesis(tiles, expected):
+    found, labels = mnist_images("test")
+    assert found.shape == (10_000, 1, 28, 28)
+    assert torch.bincount(labels).tolist()[:2] == [980, 1135]
+    size = mosaic_size(28, tiles)
+    pieces = image_to_tiles(resize_bilinear(found, (size, size)), (tiles, tiles))
+    scaled = MNIST_COLOURS.apply(pieces).flatten(2)
+    # the mean over all orders: twice the variance over the tiles
+    error = 2 * (scaled - scaled.mean(dim=1, keepdim=True)).square().mean()
+    assert error.item() == pytest.approx(expected, abs=5e-4)

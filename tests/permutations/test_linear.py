@@ -32,3 +32,20 @@ def test_smaller_and_padded_sets_use_the_first_positions(generator):
 def test_rejects_more_elements_than_positions(mask):
     with pytest.raises(ValueError, match=r"elements must hold at most 4 per set.* got 5"):
         LinearAssignment(2, 4)(torch.zeros(1, 5, 2), mask)
+
+
+def test_clipped_scores_stay_within_the_limit_and_pass_no_gradient(generator):
+    free, clipped = LinearAssignment(2, 4), LinearAssignment(2, 4, clip=1.0)
+    clipped.load_state_dict(free.state_dict())
+    elements = 3 * torch.randn(5, 4, 2, generator=generator)
+    scores = free.scores(elements)
+    assert scores.abs().max() > 1
+    assert torch.equal(clipped.scores(elements), scores.clamp(-1, 1))
+    outside = torch.where(scores.abs() > 1, clipped.scores(elements), 0).sum()
+    assert (torch.autograd.grad(outside, clipped.weight)[0] == 0).all()
+
+
+@pytest.mark.parametrize("clip", [0.0, -1.0, float("nan")])
+def test_rejects_a_limit_that_is_not_positive(clip):
+    with pytest.raises(ValueError, match="clip must be positive"):
+        LinearAssignment(2, 4, clip=clip)

@@ -1,8 +1,16 @@
-"""Set to vector with learned parts: Deep Sets, relation networks."""
+"""Set to vector with learned parts: Deep Sets, relation networks; tiles to features."""
 
 from torchsets.encoders.deep_sets import DeepSets
 from torchsets.encoders.factories import mlp_encoder, relation_encoder
 from torchsets.encoders.ordered import OrderedEncoder
 from torchsets.encoders.relation import RelationNetwork
+from torchsets.encoders.tiles import TileEncoder
 
-__all__ = ["DeepSets", "OrderedEncoder", "RelationNetwork", "mlp_encoder", "relation_encoder"]
+__all__ = [
+    "DeepSets",
+    "OrderedEncoder",
+    "RelationNetwork",
+    "TileEncoder",
+    "mlp_encoder",
+    "relation_encoder",
+]

@@ -8,6 +8,7 @@ from torchsets.permutations.optimiser import PermutationOptimiser, optimise_perm
 from torchsets.permutations.ordered_sets import OrderedSets
 from torchsets.permutations.pairwise import PairwiseCost
 from torchsets.permutations.sinkhorn import sinkhorn
+from torchsets.permutations.ties import rank_equal, tie_tags
 from torchsets.sorting import neural_sort
 
 __all__ = [
@@ -20,5 +21,7 @@ __all__ = [
     "neural_sort",
     "optimise_permutation",
     "ordering_cost",
+    "rank_equal",
     "sinkhorn",
+    "tie_tags",
 ]

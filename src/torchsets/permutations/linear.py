@@ -6,7 +6,7 @@ from torch.nn import functional
 
 from torchsets._checks import check_padded_sets
 from torchsets.padded import fill_padding
-from torchsets.permutations.ordered_sets import OrderedSets, order_elements
+from torchsets.permutations.ordered_sets import OrderedSets, check_values, order_elements
 from torchsets.permutations.sinkhorn import sinkhorn
 
 
@@ -19,6 +19,8 @@ class LinearAssignment(nn.Module):
     Args:
         features: Features of an element.
         positions: The largest number of elements in a set.
+        clip: Scores are limited to [-clip, clip], where they pass no gradient. None: no limit,
+            which :func:`sinkhorn` does not need; it is there to repeat published experiments.
 
     Attributes:
         weight: One vector per position, (positions, features).
@@ -32,8 +34,11 @@ class LinearAssignment(nn.Module):
         Mena et al. 2018, https://arxiv.org/abs/1802.08665.
     """
 
-    def __init__(self, features: int, positions: int) -> None:
+    def __init__(self, features: int, positions: int, *, clip: float | None = None) -> None:
         super().__init__()
+        if clip is not None and not clip > 0:
+            raise ValueError(f"clip must be positive, got {clip}")
+        self.clip = clip
         self.weight = nn.Parameter(torch.empty(positions, features))
         nn.init.xavier_uniform_(self.weight)
 
@@ -47,9 +52,20 @@ class LinearAssignment(nn.Module):
                 f"got {slots if mask is None else int(real.sum(dim=1).max())}"
             )
         scores = functional.linear(fill_padding(elements, mask), self.weight[:slots])
+        if self.clip is not None:
+            scores = scores.clamp(-self.clip, self.clip)
         return functional.pad(scores, (0, max(0, slots - positions)))
 
-    def forward(self, elements: Tensor, mask: Tensor | None = None) -> OrderedSets:
-        """Order sets (B, N, D) with mask (B, N), None: all are real."""
-        permutation = sinkhorn(self.scores(elements, mask), mask=mask)
-        return order_elements(elements, permutation, mask)
+    def permute(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Find the soft permutation of each set (B, N, D), element x position, (B, N, N)."""
+        return sinkhorn(self.scores(elements, mask), mask=mask)
+
+    def forward(
+        self, elements: Tensor, mask: Tensor | None = None, *, values: Tensor | None = None
+    ) -> OrderedSets:
+        """Order sets (B, N, D) with mask (B, N), or values (B, N, ...) in place of elements."""
+        check_padded_sets(elements, mask)
+        if values is not None:
+            check_values(values, elements)
+        permutation = self.permute(elements, mask)
+        return order_elements(elements if values is None else values, permutation, mask)

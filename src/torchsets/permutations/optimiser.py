@@ -10,8 +10,9 @@ from torchsets._checks import check_mask, check_padded_sets
 from torchsets.padded import fill_padding, lengths_to_mask
 from torchsets.permutations.cost import check_costs, check_grid
 from torchsets.permutations.descent import descend, descend_plainly, scale_largest
+from torchsets.permutations.grid_descent import descend_on_grid
 from torchsets.permutations.linear import LinearAssignment
-from torchsets.permutations.ordered_sets import OrderedSets, order_elements
+from torchsets.permutations.ordered_sets import OrderedSets, check_values, order_elements
 from torchsets.permutations.sinkhorn import (
     check_scores,
     real_cells,
@@ -79,13 +80,13 @@ def optimise_permutation(
         scores = separate_padding(torch.zeros_like(wide) if scores is None else scores, mask)
     with torch.autocast(costs.device.type, enabled=False):
         wide = scale_largest(wide)
-        if grid is None and not through_sinkhorn:
+        if through_sinkhorn:
+            soft = descend_plainly(wide, step_size, scores, steps, grid=grid, through_sinkhorn=True)
+        elif grid is None:
             start = _uniform_row(wide, mask) if initial is None and steps > 0 else None
             soft = descend(wide, step_size, scores, steps, start=start)
         else:
-            soft = descend_plainly(
-                wide, step_size, scores, steps, grid=grid, through_sinkhorn=through_sinkhorn
-            )
+            soft = descend_on_grid(wide, step_size, scores, steps, grid)
     if mask is not None:
         soft = soft.masked_fill(~real_cells(mask), 0)
     return soft.to(costs.dtype)
@@ -130,13 +131,13 @@ class PermutationOptimiser(nn.Module):
         self.grid = None if grid is None else check_grid(grid)
         self.step_size = nn.Parameter(torch.ones(()))
 
-    def forward(self, elements: Tensor, mask: Tensor | None = None) -> OrderedSets:
-        """Order sets (B, N, D) with mask (B, N), None: all are real."""
+    def permute(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        """Find the soft permutation of each set (B, N, D), element x position, (B, N, N)."""
         check_padded_sets(elements, mask)
         if self.grid is not None and mask is not None:
             raise ValueError("mask is not supported with grid: every position is filled")
         elements = fill_padding(elements, mask)
-        permutation = optimise_permutation(
+        return optimise_permutation(
             self.cost(elements, mask),
             steps=self.steps,
             step_size=self.step_size,
@@ -144,7 +145,23 @@ class PermutationOptimiser(nn.Module):
             grid=self.grid,
             mask=mask,
         )
-        return order_elements(elements, permutation, mask)
+
+    def forward(
+        self, elements: Tensor, mask: Tensor | None = None, *, values: Tensor | None = None
+    ) -> OrderedSets:
+        """Order sets.
+
+        Args:
+            elements: What is compared, (B, N, D), floating point.
+            mask: True where an element is real, (B, N), bool. None: all are real.
+            values: What is ordered in place of the elements, (B, N, ...), such as tiles that are
+                compared by their features. None: the elements.
+        """
+        check_padded_sets(elements, mask)
+        if values is not None:
+            check_values(values, elements)
+        permutation = self.permute(elements, mask)
+        return order_elements(elements if values is None else values, permutation, mask)
 
 
 def _check(

@@ -77,10 +77,11 @@ class PairwiseCost(nn.Module):
             raise ValueError(f"elements must have {features} features, got {elements.shape[2]}")
         if mask is not None:
             elements = elements.masked_fill(~real.unsqueeze(-1), 0)
+        # The two halves of each row of weights become two rows: one product gives both.
+        both = functional.linear(elements, first.weight.view(-1, features))
+        left, right = both.view(*elements.shape[:2], len(first.weight), 2).unbind(dim=3)
         # (B, hidden, N): the axis that blocks run along lies last
-        left = functional.linear(elements, first.weight[:, :features], first.bias)
-        right = functional.linear(elements, first.weight[:, features:])
-        arguments = [widen(x) for x in (left, right, last.weight, last.bias)]
+        arguments = [widen(x) for x in (left + first.bias, right, last.weight, last.bias)]
         costs = _compare(arguments[0].mT, arguments[1].mT, *arguments[2:]).to(elements.dtype)
         # Equal pairs have cost 0, which rounding may miss: their norm must not be scaled to 1.
         alike = _all_equal(elements, real)[:, None, None, None]
