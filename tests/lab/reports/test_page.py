@@ -6,13 +6,12 @@ from html.parser import HTMLParser
 
 import pytest
 
+from torchsets.lab.figures import Frames, Line, Lines, MovingBars, Panel, Slider
 from torchsets.lab.records import Recorder, read_run
 from torchsets.lab.reports import collect_tables, table_as_text, write_pictures, write_report
 
 CHAMFER = "fspool/polygons-chamfer"
-LINES = {
-    "panels": [{"title": "a < b & c", "lines": [{"label": "$x_1$", "x": [0, 1], "y": [1, 2]}]}]
-}
+LINES = Lines([Panel([Line([0, 1], [1, 2], label="$x_1$")], title="a < b & c")])
 
 
 def make_run(folder, *, seed=0, value=0.25, scale="cpu", finish=True, model="FSPool", steps=5):
@@ -28,9 +27,7 @@ def make_run(folder, *, seed=0, value=0.25, scale="cpu", finish=True, model="FSP
     recorder.add_task("n=4/fspool", steps=2, seconds=75.0, parameters=10, data_seconds=6.0)
     if value is not None:
         recorder.add_result(CHAMFER, model=model, column="n=4", value=value)
-    recorder.add_figure(
-        "lines", kind="lines", title="<b>T</b>", caption="c", alt='say "hi" <now>', data=LINES
-    )
+    recorder.add_figure("lines", LINES, title="<b>T</b>", caption="c", alt='say "hi" <now>')
     if finish:
         recorder.finish()
     return read_run(folder)
@@ -83,17 +80,9 @@ def test_moving_figures_bring_one_script_and_no_other_may_run(tmp_path):
     recorder = Recorder.start(tmp_path / "a", experiment="x", scale="cpu", config={"seed": 0})
     evil = "</script><script>alert(1)</script>"
     for name in ("one", "two"):
-        recorder.add_figure(
-            name,
-            kind="frames",
-            title=evil,
-            caption=evil,
-            alt='say "hi" <now>',
-            data={
-                "slider": {"label": evil, "values": [0, 1]},
-                "panels": [{"kind": "bars", "title": evil, "bars": [[1], [2]], "range": [0, 2]}],
-            },
-        )
+        bars = MovingBars([[1], [2]], range=(0, 2), title=evil)
+        frames = Frames(Slider(evil, [0, 1]), [bars])
+        recorder.add_figure(name, frames, title=evil, caption=evil, alt='say "hi" <now>')
     page = page_of(tmp_path, read_run(tmp_path / "a"))
     checker = Checker()
     checker.feed(page)
@@ -138,7 +127,7 @@ def test_other_scales_and_configurations_are_never_mixed(tmp_path):
     page = page_of(tmp_path, *runs)
     assert page.count("<section") == 3
     assert page.count("ours, 1 seed<") == 3
-    assert "the numbers mean nothing" in page
+    assert "the numbers are not meaningful" in page
 
 
 def test_text_from_records_is_escaped(tmp_path):
@@ -161,8 +150,8 @@ def test_it_says_what_was_run(tmp_path):
     page = page_of(tmp_path, run)
     assert "scale: cpu" in page
     assert "<td>7</td>" in page
-    assert "75 s (8% data)" in page
-    assert (run.environments[0]["commit"] or "unknown")[:10] in page
+    assert "1 min 15 s, 8% of it loading data" in page
+    assert (run.environments[0].commit or "unknown")[:10] in page
 
 
 def test_the_same_records_give_the_same_page(tmp_path):
