@@ -1,4 +1,4 @@
-"""Figures as data: what is written comes back, and what does not fit is an error that says where."""
+"""Figures as data: what is written comes back, and an error says where something does not fit."""
 
 import json
 

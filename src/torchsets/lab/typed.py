@@ -130,9 +130,9 @@ def is_number(value: object) -> bool:
 
 
 def _is_deeper(value: object, levels: int) -> bool:
-    inner = value.values() if isinstance(value, Mapping) else value
-    if isinstance(value, str) or not isinstance(value, (Mapping, Sequence)):
+    if not isinstance(value, (Mapping, list, tuple)):
         return False
+    inner = value.values() if isinstance(value, Mapping) else value
     return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
 
 
