@@ -3,9 +3,12 @@
 from dataclasses import replace
 
 from torchsets._catalogue import DATASETS, Dataset
-from torchsets.lab.experiments import SCALES, Table, tables
+from torchsets.lab import reproduction
+from torchsets.lab.experiments import SCALES, Table, find_table, tables
+from torchsets.lab.experiments.digest import code_digest
+from torchsets.lab.records import Recorder
 from torchsets.lab.reports import thesis_tables
-from torchsets.lab.reproduction import list_tables, listing
+from torchsets.lab.reproduction import list_tables, listing, plan_shards, reproduce
 
 
 def test_every_table_is_there_with_its_times_or_not_implemented():
@@ -49,6 +52,30 @@ def test_missing_data_is_named_with_where_to_get_it(tmp_path, monkeypatch):
     assert "c.gz" not in shown
     (tmp_path / "a" / "b.gz").touch()
     assert "friend" not in list_tables()
+
+
+def test_missing_data_is_told_once_before_anything_starts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    monkeypatch.setitem(DATASETS, "toy", Dataset("a", {"b.gz": ""}, ("https://a.friend",), "CC0"))
+    table, experiment = find_table("fspool/polygons-chamfer")
+    needing = table, replace(experiment, data=("toy",))
+    monkeypatch.setattr(reproduction, "find_table", lambda key: needing)
+    for shard in plan_shards(*needing, ["sizes=2,4"], scale="cpu"):  # so that none has to run
+        Recorder.start(
+            tmp_path / shard.name,
+            experiment="polygons",
+            scale="cpu",
+            config=shard.config,
+            code=code_digest(experiment.run),
+        ).finish()
+    done = reproduce(table.key, scale="cpu", out=tmp_path, overrides=["sizes=2,4"])
+    assert capsys.readouterr().err.splitlines() == [
+        f"missing: {tmp_path / 'a' / 'b.gz'}",
+        "missing: from https://a.friend (downloaded on first use)",
+        f"fspool/polygons-chamfer: 2 shards in {tmp_path}, 2 recorded already",
+    ]
+    assert not done.failed
+    assert done.text.startswith("fspool/polygons-chamfer: no number is recorded yet")
 
 
 def test_a_table_of_ours_shows_all_tables_of_its_experiment():
