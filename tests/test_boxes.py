@@ -4,8 +4,15 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from pycocotools import mask as coco
 
-from torchsets.boxes import box_area, box_intersection, box_iou, non_maximum_suppression
+from torchsets.boxes import (
+    box_area,
+    box_intersection,
+    box_iou,
+    check_boxes,
+    non_maximum_suppression,
+)
 from torchsets.testing import (
+    assert_handles_scales,
     assert_ignores_padding,
     assert_obeys_laws,
     assert_sets_independent,
@@ -55,7 +62,7 @@ def test_areas_and_intersections_of_known_boxes():
     assert box_intersection(boxes, boxes).tolist() == [[8, 2, 0], [2, 8, 0], [0, 0, 0]]
 
 
-@pytest.mark.parametrize("side", [1e-18, 1e-3, 1.0, 640.0, 1e15])
+@pytest.mark.parametrize("side", [1e-37, 1e-23, 1e-18, 1e-3, 1.0, 640.0, 1e15, 1e20, 1e38])
 def test_equal_boxes_overlap_by_exactly_one(side):
     boxes = torch.tensor([[0.0, 0.0, side, side / 2]]).repeat(2, 1)
     assert box_iou(boxes).tolist() == [[1.0, 1.0], [1.0, 1.0]]
@@ -93,6 +100,53 @@ def test_overlaps_obey_the_laws(sizes, generator):
     assert_obeys_laws(mean_overlap, *random_sets(sizes, 4, generator), equivariant=True)
 
 
+@pytest.mark.parametrize("scale", [1e-30, 1e-11, 3.0, 1e20, 1e30])
+def test_overlaps_do_not_depend_on_the_unit_of_length(scale, generator):
+    boxes = random_boxes(20, generator=generator, dtype=torch.float32)
+    stretched = boxes * torch.tensor([scale, 1 / scale, scale, 1 / scale])
+    torch.testing.assert_close(box_iou(boxes * scale), box_iou(boxes), rtol=1e-4, atol=1e-5)
+    torch.testing.assert_close(box_iou(stretched), box_iou(boxes), rtol=1e-4, atol=1e-5)
+
+
+def test_tiny_and_huge_boxes_may_be_in_one_set():
+    tiny, huge = [0.0, 0.0, 1e-23, 1e-23], [0.0, 0.0, 1e20, 1e20]
+    half = [0.0, 0.0, 1e20, 5e19]
+    overlap = box_iou(torch.tensor([tiny, huge, half, tiny]))
+    expected = [[1, 0, 0, 1], [0, 1, 0.5, 0], [0, 0.5, 1, 0], [1, 0, 0, 1]]
+    torch.testing.assert_close(overlap, torch.tensor(expected, dtype=torch.float32))
+
+
+def test_overlaps_of_boxes_in_pixels_are_exact():
+    """A quotient of whole numbers: what decides at a threshold of exactly 1 / 2 is not rounding."""
+    left = torch.arange(1.0, 60)
+    boxes = torch.stack([left * 0, left * 0, 3 * left, 7 * left], dim=1)
+    halves = torch.stack([left, left * 0, 3 * left, 7 * left], dim=1)
+    expected = torch.full_like(left, 2 / 3)
+    assert box_iou(boxes, halves).diagonal().equal(expected)
+
+
+def test_overlaps_are_finite_at_any_scale():
+    def overlaps(elements, mask):
+        corner, size = elements[..., :2], elements[..., 2:].abs()
+        return box_iou(torch.cat([corner, corner + size], dim=-1), None, mask)
+
+    assert_handles_scales(overlaps, features=4)
+
+
+@pytest.mark.parametrize("wrong", [[10.0, 20.0, 5.0, 40.0], [10.0, 20.0, 30.0, 4.0]])
+def test_a_width_and_a_height_are_not_taken_for_a_corner(wrong):
+    boxes = torch.tensor([[0.0, 0.0, 1.0, 1.0], wrong])
+    message = r"boxes must be \(x1, y1, x2, y2\) with x1 <= x2 and y1 <= y2, got \[10\.0, 20\.0"
+    with pytest.raises(ValueError, match=message):
+        check_boxes(boxes)
+    with pytest.raises(ValueError, match=message):
+        non_maximum_suppression(boxes, torch.ones(2))
+    only_the_first = torch.tensor([True, False])
+    check_boxes(boxes, only_the_first)
+    assert non_maximum_suppression(boxes, torch.ones(2), only_the_first).tolist() == [True, False]
+    check_boxes(torch.tensor([1.0, 1.0, 1.0, 1.0]))  # a point is fine
+
+
 def suppress(elements, mask):
     boxes = boxes_from(elements[..., :4])
     return non_maximum_suppression(boxes, elements[..., 4], mask, threshold=0.2)
@@ -101,7 +155,7 @@ def suppress(elements, mask):
 def test_suppression_ignores_padding(generator):
     elements, mask = random_sets([3, 0, 5], 5, generator)
     assert_ignores_padding(suppress, elements, mask, equivariant=True)
-    assert_sets_independent(suppress, elements, mask, equivariant=True)
+    assert_sets_independent(suppress, elements, mask)
     assert not suppress(elements, mask)[~mask].any()
 
 
@@ -173,6 +227,10 @@ def test_no_boxes_and_no_sets_are_fine():
         (
             lambda: non_maximum_suppression(torch.zeros(3, 4), torch.zeros(3), torch.zeros(3)),
             "mask must be bool",
+        ),
+        (
+            lambda: non_maximum_suppression(torch.zeros(3, 4), torch.zeros(3), threshold=torch.nan),
+            "threshold must be a number, got nan",
         ),
     ],
 )

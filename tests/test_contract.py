@@ -36,12 +36,23 @@ CONTRACT = {
     "torchsets.permutations:GumbelSinkhorn.forward": "(self, scores, mask=None, *, generator=None)",
     "torchsets.losses:assign": "(cost, row_mask=None, column_mask=None, *, invalid='raise')",
     "torchsets.losses:chamfer_loss": (
-        "(prediction, target, prediction_mask=None, target_mask=None, *, "
+        "(prediction, target, target_mask=None, *, prediction_mask=None, "
         "element='squared', reduction='sum')"
     ),
     "torchsets.losses:hungarian_loss": (
-        "(prediction, target, prediction_mask=None, target_mask=None, *, "
+        "(prediction, target, target_mask=None, *, prediction_mask=None, "
         "element='squared', reduction='sum')"
+    ),
+    "torchsets.losses:sinkhorn_loss": (
+        "(prediction, target, target_mask=None, *, prediction_mask=None, "
+        "element='squared', epsilon=0.05, iterations=200, tolerance=0.001)"
+    ),
+    "torchsets.losses:sinkhorn_divergence": (
+        "(prediction, target, target_mask=None, *, prediction_mask=None, "
+        "element='squared', epsilon=0.05, iterations=200, tolerance=0.001)"
+    ),
+    "torchsets.losses:nearest_neighbours": (
+        "(elements, others, other_mask=None, *, mask=None, element='squared')"
     ),
     "torchsets.losses:SetPredictionLoss": (
         "(set_loss, *, presence=True, supervise='all', weight=0.1)"
@@ -64,7 +75,6 @@ NAMES = [
     "torchsets.pooling:SumPool",
     "torchsets.pooling:MeanPool",
     "torchsets.pooling:MaxPool",
-    "torchsets.losses:sinkhorn_loss",
     "torchsets.counting:box_iou",
     "torchsets.counting:count_by_nms",
     "torchsets.decoders:MLPDecoder",

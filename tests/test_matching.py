@@ -1,3 +1,4 @@
+import math
 import multiprocessing
 import os
 
@@ -70,30 +71,76 @@ def assert_optimal(cost, result, row_mask, column_mask):
     torch.testing.assert_close(actual, expected, rtol=1e-9, atol=1e-9)
 
 
-@settings(max_examples=600, deadline=None)
+def draw_mask(kind, shape, rng):
+    if kind == "holes":
+        return torch.from_numpy(rng.random(shape) < 0.7)
+    sizes = torch.from_numpy(rng.integers(0, shape[-1] + 1, shape[:-1]))
+    sizes = sizes if kind == "prefix" else torch.full_like(sizes, shape[-1])
+    return torch.arange(shape[-1]) < sizes.unsqueeze(-1)
+
+
+MASKS = st.sampled_from(["none", "prefix", "holes"])
+
+
+@settings(max_examples=800, deadline=None)
 @given(
     kind=st.sampled_from(KINDS),
-    sets=st.integers(1, 8),
-    n=st.integers(1, 9),
-    m=st.integers(1, 9),
+    leading=st.lists(st.integers(1, 3), max_size=2),
+    shape=st.tuples(st.integers(1, 8), st.integers(1, 9), st.integers(1, 9)),
+    masks=st.tuples(MASKS, MASKS),
+    own_masks=st.booleans(),
+    least=st.sampled_from([0, 12, 300]),
     seed=st.integers(0, 2**32 - 1),
-    ragged=st.booleans(),
 )
 def test_both_solvers_are_optimal_for_random_tied_and_structured_costs(
-    kind, sets, n, m, seed, ragged
+    kind, leading, shape, masks, own_masks, least, seed
 ):
     rng = np.random.default_rng(seed)
-    cost = torch.from_numpy(draw_costs(kind, (sets, n, m), rng))
-    row_mask, column_mask = (torch.from_numpy(rng.random((sets, k)) < 0.7) for k in (n, m))
-    if not ragged:
-        row_mask, column_mask = torch.ones(sets, n).bool(), torch.ones(sets, m).bool()
-    padding = ~(row_mask.unsqueeze(2) & column_mask.unsqueeze(1))
-    masks = (row_mask, column_mask) if ragged else (None, None)
+    sets, n, m = shape
+    steps = math.prod(leading)
+    cost = torch.from_numpy(draw_costs(kind, (steps * sets, n, m), rng))
+    own = (steps if own_masks else 1) * sets
+    rows, columns = (draw_mask(k, (own, size), rng) for k, size in zip(masks, (n, m), strict=True))
+    given_masks = [
+        None if kind == "none" else mask.view(*leading, sets, -1) if own_masks else mask
+        for kind, mask in zip(masks, (rows, columns), strict=True)
+    ]
+    rows, columns = (mask.repeat(steps * sets // own, 1) for mask in (rows, columns))
+    padding = ~(rows.unsqueeze(2) & columns.unsqueeze(1))
+    filled = cost.masked_fill(padding, rng.choice([0.0, np.nan, np.inf, -1e300]))
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(matching, "_LAPX_ENTRIES", least)
         for use_lapx in {matching._USE_LAPX, False}:
             patch.setattr(matching, "_USE_LAPX", use_lapx)
-            result = assign(cost.masked_fill(padding, float("nan")), *masks)
-            assert_optimal(cost, result, row_mask, column_mask)
+            result = assign(filled.view(*leading, *shape), *given_masks)
+            assert result.shape == (*leading, sets, n)
+            assert_optimal(cost, result.view(-1, n), rows, columns)
+
+
+def test_all_layers_of_a_decoder_in_one_call_equal_one_call_each(backend, generator):
+    cost = torch.rand(6, 4, 30, 12, generator=generator)
+    mask = torch.arange(12) < torch.tensor([12, 1, 0, 7]).unsqueeze(1)
+    result = assign(cost, None, mask)
+    assert torch.equal(result, torch.stack([assign(layer, None, mask) for layer in cost]))
+    assert (result >= 0).sum() == 6 * 20
+    both = assign(cost.mT, mask.expand(6, 4, 12), torch.ones(4, 30).bool())
+    assert (both >= 0).sum() == 6 * 20
+
+
+@pytest.mark.parametrize("sizes", [(900, 150), (300, 40), (100, 3), (17, 18)])
+def test_ragged_problems_of_usual_sizes_are_optimal(sizes, backend, generator):
+    n, m = sizes
+    cost = torch.rand(3, n, m, generator=generator, dtype=torch.float64)
+    columns = torch.arange(m) < torch.tensor([m, m // 2, 1]).unsqueeze(1)
+    assert_optimal(cost, assign(cost, None, columns), torch.ones(3, n).bool(), columns)
+    assert_optimal(cost.mT, assign(cost.mT, columns), columns, torch.ones(3, n).bool())
+
+
+def test_large_ragged_problems_are_optimal_in_several_threads(backend, monkeypatch, generator):
+    monkeypatch.setattr(torch, "get_num_threads", lambda: 2)
+    cost = torch.rand(4, 110, 130, generator=generator, dtype=torch.float64)
+    columns = torch.arange(130) < torch.tensor([130, 120, 0, 5]).unsqueeze(1)
+    assert_optimal(cost, assign(cost, None, columns), torch.ones(4, 110).bool(), columns)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -122,11 +169,14 @@ def test_more_rows_than_columns_leave_rows_unmatched(backend):
     assert assign(cost).tolist() == [[-1, 0, -1]]
 
 
-@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0), (0, 0, 0)])
+@pytest.mark.parametrize("shape", [(0, 3, 2), (2, 0, 3), (2, 3, 0), (0, 0, 0), (0, 2, 3, 4)])
 def test_empty_axes_give_no_match(shape, backend):
-    result = assign(torch.zeros(shape))
-    assert result.shape == shape[:2]
-    assert (result == -1).all()
+    rows, columns = torch.ones(shape[-3:-1]).bool(), torch.ones(shape[-3], shape[-1]).bool()
+    for result in (assign(torch.zeros(shape)), assign(torch.zeros(shape), rows, columns)):
+        assert result.shape == shape[:-1]
+        assert (result == -1).all()
+    nothing = assign(torch.zeros(2, 3, 4), torch.zeros(2, 3).bool())
+    assert (nothing == -1).all()
 
 
 def test_empty_sets_beside_others_give_no_match(backend):
@@ -135,6 +185,9 @@ def test_empty_sets_beside_others_give_no_match(backend):
     cost = torch.full((3, 2, 2), float("nan"))
     cost[2, 0, 1] = 3.0
     assert assign(cost, rows, columns).tolist() == [[-1, -1], [-1, -1], [1, -1]]
+    cost[2, 0, 1] = float("inf")
+    result = assign(cost, rows, columns, invalid="worst")
+    assert result.tolist() == [[-1, -1], [-1, -1], [1, -1]]
 
 
 @pytest.mark.parametrize("bad", [float("nan"), float("inf"), float("-inf")])
@@ -144,6 +197,25 @@ def test_an_invalid_cost_is_an_error_that_names_sets_and_entries(bad, backend):
     cost[3, 1:, 1] = bad
     with pytest.raises(ValueError, match=r"1 in set 1, 2 in set 3; invalid="):
         assign(cost)
+
+
+def test_the_error_names_the_step_of_a_set(backend):
+    cost = torch.rand(2, 3, 4, 4)
+    cost[1, 2, 0, :2] = float("inf")
+    with pytest.raises(ValueError, match=r"2 in set \(1, 2\); invalid="):
+        assign(cost)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        pytest.param(lambda cost: torch.vmap(assign)(cost), id="vmap"),
+        pytest.param(lambda cost: assign(cost[0].to("meta")), id="meta"),
+    ],
+)
+def test_costs_without_values_are_an_error_that_names_the_cure(call):
+    with pytest.raises(RuntimeError, match=r"instead of vmap, put the extra axes first"):
+        call(torch.rand(2, 3, 4, 4))
 
 
 def test_the_error_counts_sets_of_different_sizes_and_stays_short(backend):
@@ -166,11 +238,51 @@ def test_invalid_worst_matches_as_few_invalid_entries_as_possible(scale, backend
     assert sorted(result[2].tolist()) == [0, 1]
 
 
-def test_invalid_worst_gives_up_any_valid_cost_to_avoid_an_invalid_one(backend):
-    cost = torch.full((1, 6, 6), 1e6, dtype=torch.float64)
-    cost.diagonal(dim1=1, dim2=2).fill_(0.0)
+@pytest.mark.parametrize("scale", [1.0, 1e-310, 1e300])
+def test_invalid_worst_gives_up_any_valid_cost_to_avoid_an_invalid_one(scale, backend):
+    # The diagonal costs -1 each and one invalid entry; the only valid matching costs 1 each.
+    cost = torch.full((1, 6, 6), float("nan"), dtype=torch.float64)
+    cost.diagonal(dim1=1, dim2=2).fill_(-scale)
     cost[0, 0, 0] = float("nan")
-    assert assign(cost, invalid="worst")[0, 0] != 0
+    rows = torch.arange(6)
+    cost[0, rows, (rows + 1) % 6] = scale
+    assert assign(cost, invalid="worst").tolist() == [[1, 2, 3, 4, 5, 0]]
+
+
+def test_invalid_worst_takes_the_smallest_numbers_there_are(backend):
+    cost = torch.tensor([[[float("nan"), 1e-310], [1e-310, 5e-310]]], dtype=torch.float64)
+    assert assign(cost, invalid="worst").tolist() == [[1, 0]]
+    assert assign(torch.full((1, 1, 1), float("nan")), invalid="worst").tolist() == [[0]]
+
+
+@pytest.mark.parametrize(
+    ("dtype", "huge"),
+    [
+        (torch.float32, 3e38),
+        (torch.float32, 1e30),
+        (torch.float64, 1.7e308),
+        (torch.float64, 1e200),
+    ],
+)
+def test_huge_finite_costs_are_solved_like_any_others(dtype, huge, backend):
+    cost = torch.full((2, 5, 5), huge, dtype=dtype)
+    cost[0].diagonal().fill_(huge / 2)
+    cost[1] = -huge
+    cost[1, range(5), range(4, -1, -1)] = huge  # the worst matching
+    result = assign(cost)
+    assert result[0].tolist() == [0, 1, 2, 3, 4]
+    assert not (result[1] == torch.arange(4, -1, -1)).any()
+    padded = torch.nn.functional.pad(cost, (0, 1), value=float("nan"))
+    mask = torch.tensor([[True] * 5 + [False]]).repeat(2, 1)
+    assert torch.equal(assign(padded, None, mask), result)
+
+
+def test_costs_are_not_changed(backend):
+    cost = torch.rand(3, 20, 20, dtype=torch.float64)
+    cost[0, 0] = float("nan")
+    before = cost.clone()
+    assign(cost, invalid="worst")
+    assert torch.equal(cost.nan_to_num(7), before.nan_to_num(7))
 
 
 @pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16, torch.float32])
@@ -221,6 +333,18 @@ def test_a_forked_child_does_not_wait_for_threads_it_did_not_inherit(backend, mo
             r"column_mask must have shape \(1, 3\)",
         ),
         (torch.zeros(1, 2, 2), (torch.ones(1, 2),), {}, "row_mask must be bool"),
+        (
+            torch.zeros(5, 1, 2, 3),
+            (torch.ones(4, 1, 2).bool(),),
+            {},
+            r"row_mask must have shape \(5, 1, 2\)",
+        ),
+        (
+            torch.zeros(5, 1, 2, 3),
+            (None, torch.ones(5, 3).bool()),
+            {},
+            r"column_mask must have shape \(1, 3\)",
+        ),
         (torch.zeros(1, 2, 2), (), {"invalid": "ignore"}, 'invalid must be "raise" or "worst"'),
     ],
 )

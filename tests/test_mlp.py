@@ -11,6 +11,7 @@ def test_mlp_is_linear_layers_with_relu_between():
     assert kinds == [nn.Linear, nn.ReLU, nn.Linear, nn.ReLU, nn.Linear]
     assert [part.out_features for part in model if isinstance(part, nn.Linear)] == [5, 5, 3]
     assert len(MLP(2, 5, 3, layers=1)) == 1
+    assert [type(part) for part in MLP(2, 5, 3, activation=nn.Tanh)][1] is nn.Tanh
     with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
         MLP(2, 5, 3, layers=0)
 
@@ -28,7 +29,7 @@ def test_pair_linear_equals_a_linear_layer_on_concatenated_pairs(generator):
 
 def test_glorot_reaches_every_linear_layer():
     model = nn.Sequential(MLP(100, 100, 100), PairLinear(100, 100))
-    glorot_(model)
+    assert glorot_(model) is model
     bound = (6 / 200) ** 0.5
     assert 0.95 * bound < model[0][0].weight.abs().max() <= bound
     assert model[0][2].bias.abs().max() == 0

@@ -4,6 +4,8 @@ import pytest
 import torch
 
 from torchsets.testing import (
+    assert_empty_batches_connected,
+    assert_handles_scales,
     assert_handles_small_sets,
     assert_ignores_padding,
     assert_no_gradient_to_padding,
@@ -11,6 +13,7 @@ from torchsets.testing import (
     assert_permutation_equivariant,
     assert_permutation_invariant,
     assert_sets_independent,
+    assert_twice_differentiable,
     random_sets,
 )
 
@@ -107,6 +110,80 @@ def amax_without_guard(elements, mask):
     return elements.masked_fill(~mask.unsqueeze(-1), -1e9).amax(dim=1)
 
 
+def inverted(elements, mask):
+    """Reads the mask as nn.MultiheadAttention reads its key_padding_mask: True is padding."""
+    return total(elements, ~mask)
+
+
+def length_of_the_spread(elements, mask):
+    """The norm of all differences: finite first derivatives, but at 0 no second ones."""
+    return torch.linalg.vector_norm(centred(elements, mask), dim=(1, 2))
+
+
+def length(elements, mask):
+    return torch.linalg.vector_norm(total(elements, mask), dim=1)
+
+
+class OnceDifferentiable(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, elements):
+        ctx.save_for_backward(elements)
+        return elements.square()
+
+    @staticmethod
+    def backward(ctx, gradient):
+        (elements,) = ctx.saved_tensors
+        # another formula where a graph is wanted, and a wrong one
+        return gradient * elements * (3 if torch.is_grad_enabled() else 2)
+
+
+def other_gradient_with_a_graph(elements, mask):
+    return OnceDifferentiable.apply(total(elements, mask))
+
+
+def cut_off_without_slots(elements, mask):
+    if elements.shape[1] == 0:
+        return elements.new_zeros(elements.shape[0], elements.shape[2])
+    return total(elements, mask)
+
+
+def cut_off_without_sets(elements, mask):
+    return total(elements, mask) if len(elements) else total(elements.detach(), mask)
+
+
+class CutOffParameters(torch.nn.Module):
+    """Gradients reach the elements of any batch, but the weights only if there is an element."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.ones((), dtype=torch.float64))
+
+    def forward(self, elements, mask):
+        return total(elements, mask) * (self.weight if mask.any() else 1)
+
+
+class RootOfAParameter(torch.nn.Module):
+    """Twice differentiable in the elements only: the root is taken of a parameter that is 0."""
+
+    def __init__(self):
+        super().__init__()
+        self.weight = torch.nn.Parameter(torch.zeros(2, dtype=torch.float64))
+
+    def forward(self, elements, mask):
+        return total(elements, mask).square() + torch.linalg.vector_norm(self.weight)
+
+
+def squared(elements, mask):
+    """Too large for float32 at 1e30."""
+    return total(elements, mask).square()
+
+
+def one_over_the_square(elements, mask):
+    """Guarded at 0, and too large for float32 near it."""
+    sums = total(elements, mask)
+    return 1 / torch.where(sums == 0, 1, sums).square()
+
+
 @pytest.mark.parametrize(
     ("law", "culprit"),
     [
@@ -124,6 +201,10 @@ def amax_without_guard(elements, mask):
         (assert_sets_independent, centred_on_the_batch),
         (assert_sets_independent, divided_by_the_batch_size),
         (assert_sets_independent, disturbed_by_large_neighbours),
+        (assert_twice_differentiable, length_of_the_spread),
+        (assert_twice_differentiable, length),
+        (assert_twice_differentiable, other_gradient_with_a_graph),
+        (assert_twice_differentiable, RootOfAParameter()),
     ],
 )
 def test_law_catches_culprit(law, culprit, generator):
@@ -145,6 +226,22 @@ def test_small_sets_catch_culprit(culprit, error):
         assert_handles_small_sets(culprit, features=2)
 
 
+@pytest.mark.parametrize(
+    "culprit", [cut_off_without_slots, cut_off_without_sets, CutOffParameters()]
+)
+def test_connectedness_catches_culprit(culprit):
+    with pytest.raises(AssertionError, match=r"backward\(\) would raise"):
+        assert_empty_batches_connected(culprit, features=2)
+
+
+def test_scales_catch_culprits():
+    assert_handles_scales(total, features=2)
+    with pytest.raises(AssertionError, match=r"1e\+30"):
+        assert_handles_scales(squared, features=2)
+    with pytest.raises(AssertionError, match="1e-11"):
+        assert_handles_scales(one_over_the_square, features=2)
+
+
 @pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2], [0]])
 def test_good_functions_pass(sizes, generator):
     elements, mask = random_sets(sizes, features=2, generator=generator)
@@ -158,3 +255,31 @@ def test_the_message_names_the_law(generator):
         assert_ignores_padding(sum_with_padding, *sets)
     with pytest.raises(AssertionError, match="alone than in the batch"):
         assert_sets_independent(centred_on_the_batch, *sets)
+
+
+@pytest.mark.parametrize("sizes", [[3, 1], [4, 4]], ids=["padded", "full"])
+@pytest.mark.parametrize("culprit", [sum_with_padding, inverted])
+def test_leaking_padding_is_blamed_on_padding_and_not_on_the_order(culprit, sizes, generator):
+    sets = random_sets(sizes, features=2, generator=generator)
+    with pytest.raises(AssertionError, match=r"^padding with nan changed the result"):
+        assert_obeys_laws(culprit, *sets)
+
+
+def test_an_inverted_mask_is_called_by_its_name(generator):
+    sets = random_sets([3, 1], features=2, generator=generator)
+    with pytest.raises(AssertionError, match="is the mask inverted"):
+        assert_obeys_laws(inverted, *sets)
+    with pytest.raises(AssertionError) as caught:
+        assert_obeys_laws(sum_with_padding, *sets)
+    assert "inverted" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "law", [assert_permutation_invariant, assert_permutation_equivariant, assert_sets_independent]
+)
+def test_a_law_of_its_own_does_not_blame_the_order_for_nan(law, generator):
+    def leaking(elements, mask):
+        return elements + elements.sum(dim=1, keepdim=True)
+
+    with pytest.raises(AssertionError, match="the result is nan"):
+        law(leaking, *random_sets([3, 1], features=2, generator=generator))

@@ -7,17 +7,26 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from torchsets.collating import collate as collate
     from torchsets.padded import SetBatch as SetBatch
     from torchsets.padded import SetPrediction as SetPrediction
-    from torchsets.padded import collate as collate
     from torchsets.padded import pad as pad
     from torchsets.padded import unpad as unpad
+    from torchsets.sets import Sets as Sets
 
 __version__ = "0.1.0"
 
-_PADDED = ("SetBatch", "SetPrediction", "collate", "pad", "unpad")
+_HOMES = {
+    "SetBatch": "padded",
+    "SetPrediction": "padded",
+    "Sets": "sets",
+    "collate": "collating",
+    "pad": "padded",
+    "unpad": "padded",
+}
 _AREAS = (
     "boxes",
+    "collating",
     "counting",
     "data",
     "decoders",
@@ -31,20 +40,21 @@ _AREAS = (
     "permutations",
     "piecewise",
     "pooling",
+    "sets",
     "sorting",
     "testing",
 )
 
-__all__ = ["SetBatch", "SetPrediction", "collate", "pad", "unpad"]
+__all__ = ["SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]
 
 
 def __getattr__(name: str) -> Any:
-    if name in _PADDED:
-        return getattr(import_module("torchsets.padded"), name)
+    if name in _HOMES:
+        return getattr(import_module(f"torchsets.{_HOMES[name]}"), name)
     if name in _AREAS:
         return import_module(f"torchsets.{name}")
     raise AttributeError(f"module 'torchsets' has no attribute {name!r}")
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_PADDED, *_AREAS})
+    return sorted({*globals(), *_HOMES, *_AREAS})

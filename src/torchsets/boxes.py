@@ -1,8 +1,11 @@
 """Axis-aligned boxes (x1, y1, x2, y2): areas, overlaps, greedy non-maximum suppression.
 
 A box whose right edge is not right of its left edge, or whose lower edge is not below its upper
-edge, has no area: it overlaps nothing.
+edge, has no area: it overlaps nothing. Boxes given as (x, y, width, height) often look like that;
+:func:`check_boxes` tells.
 """
+
+import math
 
 import torch
 from torch import Tensor
@@ -20,8 +23,8 @@ def box_area(boxes: Tensor) -> Tensor:
         tensor([6., 0.])
     """
     _check_boxes(boxes, name="boxes")
-    x1, y1, x2, y2 = boxes.unbind(-1)
-    return (x2 - x1).clamp(min=0) * (y2 - y1).clamp(min=0)
+    width, height = _sides(boxes)
+    return width * height
 
 
 def box_intersection(boxes: Tensor, others: Tensor) -> Tensor:
@@ -33,7 +36,8 @@ def box_intersection(boxes: Tensor, others: Tensor) -> Tensor:
         tensor([[1., 0.]])
     """
     _check_pair(boxes, others)
-    return _shared_area(boxes.unsqueeze(-2), others.unsqueeze(-3))
+    width, height = _shared_sides(boxes.unsqueeze(-2), others.unsqueeze(-3))
+    return width * height
 
 
 def box_iou(
@@ -44,8 +48,8 @@ def box_iou(
 ) -> Tensor:
     """Intersection over union of each box with each other box.
 
-    There is no epsilon: equal boxes overlap by exactly 1, also when their area is tiny. Half
-    precision is computed in float32, where the areas of boxes in pixels do not overflow.
+    There is no epsilon: equal boxes overlap by exactly 1, whatever their size. Sides are divided by
+    powers of 2 first, so that no area over- or underflows. Half precision is computed in float32.
 
     Args:
         boxes: Boxes, (..., N, 4), floating point.
@@ -90,14 +94,46 @@ def paired_iou(boxes: Tensor, others: Tensor) -> Tensor:
         >>> paired_iou(torch.tensor([0.0, 0.0, 2.0, 2.0]), torch.tensor([1.0, 0.0, 2.0, 2.0]))
         tensor(0.5000)
     """
+    _check_boxes(boxes, name="boxes")
+    _check_boxes(others, name="others")
     dtype = torch.promote_types(boxes.dtype, others.dtype)
     wide = torch.promote_types(dtype, torch.float32)
     boxes, others = boxes.to(wide), others.to(wide)
-    areas = box_area(boxes) + box_area(others)
-    shared = _shared_area(boxes, others)
+    sides = [_sides(boxes), _sides(others), _shared_sides(boxes, others)]
+    factors = [torch.minimum(*map(_inverse_power, pair)) for pair in zip(*sides[:2], strict=True)]
+    area, other_area, shared = (
+        (width * factors[0]) * (height * factors[1]) for width, height in sides
+    )
+    areas = area + other_area
     exists = shared > 0
     overlap = torch.where(exists, shared, 0) / torch.where(exists, areas - shared, 1)
     return overlap.to(dtype)
+
+
+def check_boxes(boxes: Tensor, mask: Tensor | None = None) -> None:
+    """Raise ``ValueError`` if a real box has x2 < x1 or y2 < y1.
+
+    It reads values, so a GPU has to be waited for: call it once on your data. Of the functions
+    here only :func:`non_maximum_suppression`, which reads values anyway, calls it.
+
+    Args:
+        boxes: Boxes, (..., 4), floating point.
+        mask: True where a box is real, (...), bool. None: all are real.
+
+    Example:
+        >>> check_boxes(torch.tensor([[0.0, 0.0, 2.0, 2.0]]))
+    """
+    _check_boxes(boxes, name="boxes")
+    reversed_ = (boxes[..., 2:] < boxes[..., :2]).any(dim=-1)
+    if mask is not None:
+        check_mask(mask, boxes.shape[:-1], of="boxes")
+        reversed_ = reversed_ & mask
+    if reversed_.any():
+        culprit = [round(number, 4) for number in boxes[reversed_][0].tolist()]
+        raise ValueError(
+            f"boxes must be (x1, y1, x2, y2) with x1 <= x2 and y1 <= y2, got {culprit}; "
+            f"from (x, y, width, height): torch.cat([xy, xy + size], dim=-1)"
+        )
 
 
 def non_maximum_suppression(
@@ -118,7 +154,8 @@ def non_maximum_suppression(
         True where a box is kept, (..., N), bool; False at padding.
 
     Raises:
-        ValueError: If a shape or dtype differs from the above.
+        ValueError: If a shape or dtype differs from the above, the threshold is nan, or a real box
+            has x2 < x1 or y2 < y1.
 
     Example:
         >>> boxes = torch.tensor([[0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]])
@@ -132,6 +169,9 @@ def non_maximum_suppression(
             f"got {tuple(scores.shape)}"
         )
     check_floating(scores, name="scores")
+    if math.isnan(threshold):
+        raise ValueError(f"threshold must be a number, got {threshold}")
+    check_boxes(boxes, mask)
     real = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     boxes = _fill(boxes.detach(), mask, name="mask", of="boxes")
     ranked = scores.detach().masked_fill(~real, -torch.inf)
@@ -162,13 +202,25 @@ def _settle(same: Tensor, alive: Tensor) -> Tensor:
         keep = settled
 
 
-def _shared_area(boxes: Tensor, others: Tensor) -> Tensor:
-    """Area that each box shares with its partner, (..., 4), (..., 4) -> (...)."""
+def _sides(boxes: Tensor) -> tuple[Tensor, Tensor]:
+    """Width and height of each box, (...) each, at least 0."""
+    left, top, right, bottom = boxes.unbind(-1)
+    return (right - left).clamp(min=0), (bottom - top).clamp(min=0)
+
+
+def _shared_sides(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
+    """Width and height of what each box shares with its partner."""
     left, top, right, bottom = boxes.unbind(-1)
     other_left, other_top, other_right, other_bottom = others.unbind(-1)
     width = torch.minimum(right, other_right) - torch.maximum(left, other_left)
     height = torch.minimum(bottom, other_bottom) - torch.maximum(top, other_top)
-    return width.clamp(min=0) * height.clamp(min=0)
+    return width.clamp(min=0), height.clamp(min=0)
+
+
+def _inverse_power(side: Tensor) -> Tensor:
+    """A power of 2 that brings a side to about 1, without any rounding."""
+    limits = torch.finfo(side.dtype)
+    return side.detach().clamp(limits.tiny, limits.max / 4).log2().floor().neg().exp2()
 
 
 def _fill(boxes: Tensor, mask: Tensor | None, *, name: str, of: str) -> Tensor:

@@ -1,33 +1,46 @@
 """Multi-layer perceptrons, on elements and on pairs of elements."""
 
 import math
+from collections.abc import Callable
 from itertools import pairwise
+from typing import TypeVar
 
 import torch
 from torch import Tensor, nn
 
+_Module = TypeVar("_Module", bound=nn.Module)
+
 
 class MLP(nn.Sequential):
-    """Linear layers with ReLU between them, applied to the last axis.
+    """Linear layers with an activation between them, applied to the last axis.
 
     Args:
         inputs: Number of input features.
         hidden: Width of every layer but the last.
         outputs: Number of output features.
         layers: Number of linear layers.
+        activation: Makes what stands between two layers.
 
     Example:
         >>> MLP(2, 16, 3)(torch.zeros(5, 7, 2)).shape
         torch.Size([5, 7, 3])
     """
 
-    def __init__(self, inputs: int, hidden: int, outputs: int, *, layers: int = 2) -> None:
+    def __init__(
+        self,
+        inputs: int,
+        hidden: int,
+        outputs: int,
+        *,
+        layers: int = 2,
+        activation: Callable[[], nn.Module] = nn.ReLU,
+    ) -> None:
         if layers < 1:
             raise ValueError(f"layers must be at least 1, got {layers}")
         sizes = [inputs, *[hidden] * (layers - 1), outputs]
         parts: list[nn.Module] = []
         for before, after in pairwise(sizes):
-            parts += [nn.Linear(before, after), nn.ReLU()]
+            parts += [nn.Linear(before, after), activation()]
         super().__init__(*parts[:-1])
 
 
@@ -64,7 +77,7 @@ class PairLinear(nn.Module):
         return left.unsqueeze(2) + right.unsqueeze(1)
 
 
-def glorot_(module: nn.Module) -> nn.Module:
+def glorot_(module: _Module) -> _Module:
     """Set all linear layers of a module to Glorot's uniform weights and zero biases, in place.
 
     Example:

@@ -1,19 +1,15 @@
 """Sets of different sizes in one tensor: pad them, take them apart again, name the parts."""
 
-from collections.abc import Sequence
-from typing import Any, NamedTuple, TypeVar
+from collections.abc import Callable, Iterable, Sequence
+from typing import NamedTuple
 
-import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.utils.rnn import pad_sequence
 
 from torchsets._checks import check_padded_sets
+from torchsets._inputs import Array, Set, flatten_sets, to_index, to_sizes, to_values
 
-Set = Tensor | np.ndarray[Any, Any] | Sequence[Sequence[float]]
-"""One set as users have it: a tensor, array or nested list of shape (n, D)."""
-
-SomeSet = TypeVar("SomeSet", bound=Set)
+Device = torch.device | str | int
 
 
 class SetBatch(NamedTuple):
@@ -23,7 +19,8 @@ class SetBatch(NamedTuple):
 
     Attributes:
         elements: Padded sets, (B, N, D), floating point. Padding may hold anything.
-        mask: True where an element is real, (B, N), bool.
+        mask: True where an element is real, (B, N), bool. The ``key_padding_mask`` of
+            ``nn.MultiheadAttention`` is the opposite: see :attr:`padding_mask`.
 
     Example:
         >>> batch = SetBatch.from_list([[[1.0, 2.0]], [[3.0, 4.0], [5.0, 6.0]]])
@@ -38,50 +35,31 @@ class SetBatch(NamedTuple):
 
     @classmethod
     def from_list(
-        cls, sets: Sequence[Set], *, size: int | None = None, dtype: torch.dtype | None = None
+        cls, sets: Iterable[Set], *, size: int | None = None, dtype: torch.dtype | None = None
     ) -> "SetBatch":
         """Pad a list of sets; see :func:`pad`. ``dtype`` converts the elements."""
-        tensors = _as_tensors(sets, dtype)
-        sizes = torch.tensor([len(tensor) for tensor in tensors], device=tensors[0].device)
-        elements = pad_sequence(tensors, batch_first=True)
-        mask = lengths_to_mask(sizes, size=elements.shape[1])
-        if size is None or size == elements.shape[1]:
-            return cls(elements, mask)
-        if size < elements.shape[1]:
-            largest = max(range(len(tensors)), key=lambda index: len(tensors[index]))
-            raise ValueError(
-                f"size must be at least the largest set, {elements.shape[1]} elements in set "
-                f"{largest}, got {size}"
-            )
-        extra = size - elements.shape[1]
-        elements = torch.nn.functional.pad(elements, (0, 0, 0, extra))
-        return cls(elements, torch.nn.functional.pad(mask, (0, extra)))
+        values, sizes = flatten_sets(sets, dtype)
+        return _pad_flat(values, torch.tensor(sizes, device=values.device), size)
 
     @classmethod
-    def from_flat(cls, values: Tensor, sizes: Tensor) -> "SetBatch":
+    def from_flat(
+        cls,
+        values: Tensor | Array | Sequence[Sequence[float]],
+        sizes: Tensor | Array | Sequence[int],
+    ) -> "SetBatch":
         """Pad sets that lie one after the other in ``values`` (total, D); ``sizes`` is (B,)."""
-        if values.ndim != 2 or not values.is_floating_point():
-            raise ValueError(
-                "values must be floating point with shape (total, D), "
-                f"got {values.dtype} {tuple(values.shape)}"
-            )
-        if sizes.ndim != 1 or sizes.is_floating_point() or sizes.dtype == torch.bool:
-            raise ValueError(
-                f"sizes must be integer with shape (B,), got {sizes.dtype} {tuple(sizes.shape)}"
-            )
-        if int(sizes.sum()) != len(values) or bool((sizes < 0).any()):
-            raise ValueError(
-                f"sizes must be non-negative and add up to the {len(values)} rows of values, "
-                f"got {sizes.tolist()}"
-            )
-        mask = lengths_to_mask(sizes.to(values.device))
-        elements = values.new_zeros(*mask.shape, values.shape[1])
-        return cls(elements.masked_scatter(mask.unsqueeze(-1), values), mask)
+        values = to_values(values)
+        return _pad_flat(values, to_sizes(sizes, values))
 
     @property
     def sizes(self) -> Tensor:
         """The number of real elements of each set, (B,)."""
         return self.mask.sum(dim=1)
+
+    @property
+    def padding_mask(self) -> Tensor:
+        """True at padding, (B, N): the ``key_padding_mask`` of ``nn.MultiheadAttention``."""
+        return ~self.mask
 
     def to_list(self) -> list[Tensor]:
         """The sets without padding, as :func:`unpad` gives them."""
@@ -91,25 +69,36 @@ class SetBatch(NamedTuple):
         """All real elements one after the other (total, D), and the sizes (B,)."""
         return self.elements[self.mask], self.sizes
 
-    def to(self, device: torch.device | str) -> "SetBatch":
-        """The same sets on another device."""
-        return SetBatch(self.elements.to(device), self.mask.to(device))
+    def to(
+        self,
+        device: Device | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        non_blocking: bool = False,
+    ) -> "SetBatch":
+        """The same sets on another device, with elements of another dtype, or both.
 
-    def select(self, index: int | slice | Tensor) -> "SetBatch":
+        The mask stays bool. As with tensors, ``batch.to(torch.float64)`` works.
+        """
+        device, dtype = _device_and_dtype(device, dtype)
+        return SetBatch(
+            self.elements.to(device, dtype, non_blocking=non_blocking),
+            self.mask.to(device, non_blocking=non_blocking),
+        )
+
+    def pin_memory(self) -> "SetBatch":
+        """The same sets in page-locked memory, from which copies to a GPU need not block."""
+        return SetBatch(self.elements.pin_memory(), self.mask.pin_memory())
+
+    def select(self, index: int | slice | Tensor | Array | Sequence[int]) -> "SetBatch":
         """Some of the sets, as a batch: an int, a slice, or a long or bool tensor picks them."""
+        index = to_index(index, len(self.mask))
         if isinstance(index, int):
-            if not -len(self.mask) <= index < len(self.mask):
-                raise IndexError(f"index must be below the {len(self.mask)} sets, got {index}")
-            index = slice(index, index + 1 if index != -1 else None)
+            index = slice(index, index + 1)
         return SetBatch(self.elements[index], self.mask[index])
 
     def __repr__(self) -> str:
-        sizes = self.sizes.tolist()
-        span = f"{min(sizes)} to {max(sizes)}" if sizes else "no"
-        return (
-            f"SetBatch({len(sizes)} sets of {span} elements, {self.elements.shape[-1]} features, "
-            f"{str(self.elements.dtype).removeprefix('torch.')}, {self.elements.device})"
-        )
+        return f"SetBatch({describe_sets(self.sizes, self.elements)})"
 
 
 class Trajectory(NamedTuple):
@@ -143,8 +132,39 @@ class SetPrediction(NamedTuple):
         """The elements of each set whose presence is at least ``threshold``."""
         return unpad(self.elements, self.presence >= threshold)
 
+    def to(
+        self,
+        device: Device | torch.dtype | None = None,
+        dtype: torch.dtype | None = None,
+        *,
+        non_blocking: bool = False,
+    ) -> "SetPrediction":
+        """The same prediction, its trajectory included, on another device or in another dtype."""
+        device, dtype = _device_and_dtype(device, dtype)
+        return self._map(lambda tensor: tensor.to(device, dtype, non_blocking=non_blocking))
 
-def pad(sets: Sequence[Set], *, size: int | None = None) -> SetBatch:
+    def pin_memory(self) -> "SetPrediction":
+        """The same prediction in page-locked memory."""
+        return self._map(lambda tensor: tensor.pin_memory())
+
+    def _map(self, function: Callable[[Tensor], Tensor]) -> "SetPrediction":
+        way = self.trajectory
+        return SetPrediction(
+            function(self.elements),
+            function(self.presence),
+            None if way is None else Trajectory(*(function(tensor) for tensor in way)),
+        )
+
+    def __repr__(self) -> str:
+        *_, sets, slots, features = self.elements.shape
+        steps = "" if self.trajectory is None else f"{_plural(len(self.trajectory.loss), 'step')}, "
+        return (
+            f"SetPrediction({_plural(sets, 'set')} of {_plural(slots, 'slot')}, "
+            f"{_plural(features, 'feature')}, {steps}{_place(self.elements)})"
+        )
+
+
+def pad(sets: Iterable[Set], *, size: int | None = None) -> SetBatch:
     """Put sets of different sizes into one tensor, zeros behind the shorter ones.
 
     Args:
@@ -181,26 +201,6 @@ def unpad(elements: Tensor, mask: Tensor) -> list[Tensor]:
     return list(torch.split(elements[mask], mask.sum(dim=1).tolist()))
 
 
-def collate(samples: Sequence[Any]) -> SetBatch | tuple[SetBatch, Any]:
-    """Make a batch of a list of sets, or of (set, label) pairs; for ``DataLoader(collate_fn=...)``.
-
-    Example:
-        >>> batch, labels = collate([([[1.0], [2.0]], 0), ([[3.0]], 1)])
-        >>> batch.sizes, labels
-        (tensor([2, 1]), tensor([0, 1]))
-    """
-    pairs = [isinstance(sample, tuple) for sample in samples]
-    if not any(pairs):
-        return pad(samples)
-    if not all(pairs) or any(len(sample) != 2 for sample in samples):
-        raise ValueError(
-            "samples must be all sets or all pairs (set, label), got "
-            f"{sum(pairs)} tuples among {len(samples)} samples"
-        )
-    labels = torch.utils.data.default_collate([label for _, label in samples])
-    return pad([elements for elements, _ in samples]), labels
-
-
 def lengths_to_mask(lengths: Tensor, *, size: int | None = None) -> Tensor:
     """Mark the first ``lengths[b]`` of N slots: (B,) integer -> (B, N) bool.
 
@@ -223,42 +223,53 @@ def fill_padding(elements: Tensor, mask: Tensor | None, value: float = 0.0) -> T
     return elements.masked_fill(~mask.unsqueeze(-1), value)
 
 
-def _as_tensors(sets: Sequence[Set], dtype: torch.dtype | None) -> list[Tensor]:
-    if len(sets) == 0:
-        raise ValueError("sets must hold at least one set, got none")
-    tensors = [
-        one if isinstance(one, Tensor) else _from_numbers(one, index)
-        for index, one in enumerate(sets)
-    ]
-    model = next((tensor for tensor in tensors if tensor.ndim == 2), None)
-    if model is not None:  # a bare [] beside other sets is an empty set
-        tensors = [model[:0] if tensor.shape == (0,) else tensor for tensor in tensors]
-    for index, tensor in enumerate(tensors):
-        if tensor.ndim != 2:
-            raise ValueError(f"set {index} must have shape (n, D), got {tuple(tensor.shape)}")
-        if dtype is None and not tensor.is_floating_point():
-            raise ValueError(f"set {index} must be floating point, got {tensor.dtype}")
-    if dtype is not None:
-        tensors = [tensor.to(dtype) for tensor in tensors]
-    for what, values in (
-        ("number of features", [tensor.shape[1] for tensor in tensors]),
-        ("dtype", [tensor.dtype for tensor in tensors]),
-        ("device", [tensor.device for tensor in tensors]),
-    ):
-        other = next((i for i, value in enumerate(values) if value != values[0]), None)
-        if other is not None:
-            raise ValueError(
-                f"sets must all have the same {what}, got {values[0]} in set 0 "
-                f"and {values[other]} in set {other}"
-            )
-    return tensors
+def slots_for(sizes: Tensor, size: int | None) -> int:
+    """The number of slots for sets of these sizes, (B,); ``size`` if they fit."""
+    largest = int(sizes.max()) if len(sizes) else 0
+    if size is None or size >= largest:
+        return largest if size is None else size
+    raise ValueError(
+        f"size must be at least the largest set, {largest} elements in set {int(sizes.argmax())}, "
+        f"got {size}"
+    )
 
 
-def _from_numbers(numbers: Any, index: int) -> Tensor:
+def describe_sets(sizes: Tensor, elements: Tensor) -> str:
+    """What a ``repr`` says about sets: how many, how large, of what."""
     try:
-        return torch.as_tensor(np.asarray(numbers)).to(torch.get_default_dtype())
-    except (TypeError, ValueError) as error:
-        raise ValueError(
-            f"set {index} must be a tensor, an array or rows of numbers of one length, "
-            f"got {type(numbers).__name__}"
-        ) from error
+        known = sizes.tolist()
+    except RuntimeError:  # a tensor without values: on the meta device, or traced
+        span = "unknown size"
+    else:
+        smallest, largest = (min(known), max(known)) if known else (0, 0)
+        span = _plural(largest, "element") if known else "no elements"
+        span = span if smallest == largest else f"{smallest} to {span}"
+    features = _plural(elements.shape[-1], "feature")
+    return f"{_plural(len(sizes), 'set')} of {span}, {features}, {_place(elements)}"
+
+
+def _pad_flat(values: Tensor, sizes: Tensor, size: int | None = None) -> SetBatch:
+    mask = lengths_to_mask(sizes, size=slots_for(sizes, size))
+    rows = values.new_zeros(mask.numel(), values.shape[1])
+    rows.index_copy_(0, mask.flatten().nonzero().squeeze(1), values)
+    return SetBatch(rows.view(*mask.shape, values.shape[1]), mask)
+
+
+def _device_and_dtype(
+    device: Device | torch.dtype | None, dtype: torch.dtype | None
+) -> tuple[Device | None, torch.dtype | None]:
+    if isinstance(device, torch.dtype):
+        if dtype is not None:
+            raise TypeError(f"to takes a device and a dtype, got the dtypes {device} and {dtype}")
+        device, dtype = None, device
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(f"dtype must be floating point, got {dtype}")
+    return device, dtype
+
+
+def _plural(count: int, word: str) -> str:
+    return f"{count} {word}{'s' * (count != 1)}"
+
+
+def _place(tensor: Tensor) -> str:
+    return f"{str(tensor.dtype).removeprefix('torch.')}, {tensor.device}"

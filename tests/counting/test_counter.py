@@ -3,10 +3,10 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from torchsets.lab.benchmarks.counting import PlainCounter
 from torchsets.counting import Counter, box_iou
 from torchsets.counting.graph import symmetric_index
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.lab.benchmarks.counting import PlainCounter
+from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 
 def random_counter(objects=10, *, attention="weights", pieces=16, seed=0):
@@ -71,7 +71,7 @@ def test_linear_functions_agree_with_the_author(golden):
     torch.testing.assert_close(gradients, data["grad_w"][:, 1:])  # theirs keeps a weight w_0 = 0
     details = counter.inspect(boxes, attention)
     torch.testing.assert_close(details.D, data["mid_D"])
-    torch.testing.assert_close(details.count, data["mid_count"].squeeze(1))
+    torch.testing.assert_close(details.total, data["mid_count"].squeeze(1))
     torch.testing.assert_close(details.confidence, data["mid_conf"].squeeze(1))
 
 
@@ -82,7 +82,7 @@ def test_extreme_cases_agree_with_the_author(golden):
         function.weight.data = weight[1:]
     boxes = data["boxes"].transpose(1, 2)
     torch.testing.assert_close(counter(boxes, data["attention"]), data["out"])
-    count = counter.inspect(boxes, data["attention"]).count
+    count = counter.inspect(boxes, data["attention"]).total
     torch.testing.assert_close(count, data["true_count"].double())
 
 
@@ -115,7 +115,7 @@ def test_agrees_with_the_formulas_one_entry_after_the_other(size, generator):
     output, details = counter(boxes, weights), counter.inspect(boxes, weights)
     for index in range(3):
         expected = count_one_set(counter, boxes[index], weights[index])
-        got = (output, details.A, details.D, details.C, details.count, details.confidence)
+        got = (output, details.A, details.D, details.C, details.total, details.confidence)
         torch.testing.assert_close(tuple(part[index] for part in got), expected)
 
 
@@ -146,6 +146,29 @@ def test_obeys_the_laws(objects, sizes, generator):
     counter = random_counter(objects)
     elements, mask = random_sets(sizes, 5, generator)
     assert_obeys_laws(lambda x, m: counter(*split(x), m), elements, mask)
+
+
+def test_is_finite_at_any_scale():
+    counter = Counter(3)
+
+    def count(elements, mask):
+        corner, size = elements[..., :2], elements[..., 2:4].abs()
+        return counter(torch.cat([corner, corner + size], dim=-1), elements[..., 4], mask)
+
+    assert_handles_scales(count, features=5)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float64])
+def test_details_keep_the_dtype(dtype, generator):
+    counter = Counter(3)
+    boxes, weights = (part.to(dtype) for part in random_proposals(2, 5, generator=generator))
+    distances = torch.rand(2, 5, 5, generator=generator, dtype=torch.float64).to(dtype)
+    for details in (
+        counter.inspect(boxes, weights),
+        counter.inspect_distances(distances, weights),
+    ):
+        assert {tensor.dtype for tensor in details[:5]} == {dtype}
+        assert details.kept.dtype == torch.long
 
 
 def test_distances_obey_the_laws(generator):

@@ -5,13 +5,19 @@ import torch
 
 from torchsets.boxes import box_iou
 from torchsets.counting import count_by_nms, expected_count
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 
 def split(elements):
     """Boxes with an area and scores near 1 / 2 from any elements (B, N, 5)."""
     corner, size = elements[..., :2], elements[..., 2:4].abs() + 0.5
     return torch.cat([corner, corner + size], dim=-1), 0.5 + elements[..., 4] / 10
+
+
+def split_at_scale(elements):
+    """Boxes as large as the elements are, and raw scores."""
+    corner, size = elements[..., :2], elements[..., 2:4].abs()
+    return torch.cat([corner, corner + size], dim=-1), elements[..., 4]
 
 
 def copies(*numbers):
@@ -25,6 +31,18 @@ def copies(*numbers):
 def test_obeys_the_laws(count, sizes, generator):
     elements, mask = random_sets(sizes, 5, generator)
     assert_obeys_laws(lambda x, m: count(*split(x), m), elements, mask)
+
+
+@pytest.mark.parametrize("count", [count_by_nms, expected_count])
+def test_is_finite_at_any_scale(count):
+    assert_handles_scales(lambda x, m: count(*split_at_scale(x), m), features=5)
+
+
+@pytest.mark.parametrize("count", [count_by_nms, expected_count])
+@pytest.mark.parametrize("side", [1e-23, 1e20])
+def test_duplicates_of_any_size_do_not_count(count, side):
+    boxes = (copies(3, 1, 2) * side).float()
+    assert count(boxes, torch.ones(boxes.shape[:2])).tolist() == [3]
 
 
 @pytest.mark.parametrize("count", [count_by_nms, expected_count])
@@ -85,6 +103,28 @@ def test_rejects_scores_of_another_shape(count):
         count(torch.zeros(2, 3, 4), torch.zeros(2, 1))
 
 
-def test_rejects_an_overlap_that_does_not_rise():
-    with pytest.raises(ValueError, match="overlap must be two rising numbers"):
+def test_rejects_an_overlap_that_does_not_increase():
+    with pytest.raises(ValueError, match="overlap must be two increasing numbers"):
         expected_count(torch.zeros(2, 3, 4), torch.zeros(2, 3), overlap=(0.5, 0.5))
+
+
+def test_suppression_refuses_what_is_no_number():
+    with pytest.raises(ValueError, match="min_score must be a number, got nan"):
+        count_by_nms(torch.zeros(2, 3, 4), torch.zeros(2, 3), min_score=torch.nan)
+    with pytest.raises(ValueError, match="threshold must be a number, got nan"):
+        count_by_nms(torch.zeros(2, 3, 4), torch.zeros(2, 3), threshold=torch.nan)
+
+
+def test_suppression_refuses_reversed_boxes_and_the_expectation_counts_each():
+    boxes = torch.tensor([[[9.0, 9.0, 4.0, 4.0], [9.0, 9.0, 4.0, 4.0]]])
+    with pytest.raises(ValueError, match="x1 <= x2 and y1 <= y2"):
+        count_by_nms(boxes, torch.ones(1, 2))
+    assert expected_count(boxes, torch.ones(1, 2)).tolist() == [2.0]
+
+
+def test_many_half_precision_scores_are_added_up_exactly():
+    corner = torch.arange(3000).half().unsqueeze(0).unsqueeze(-1)
+    boxes = torch.cat([corner, corner * 0, corner + 0.25, corner * 0 + 1], dim=-1)
+    scores = torch.full((1, 3000), 0.25, dtype=torch.float16)
+    exact = expected_count(boxes.double(), scores.double())
+    torch.testing.assert_close(expected_count(boxes, scores).double(), exact, rtol=1e-3, atol=0)

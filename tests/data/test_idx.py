@@ -1,5 +1,6 @@
 import gzip
 import struct
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -32,7 +33,7 @@ def test_the_format_is_the_published_one(tmp_path):
     assert read_idx(path).tolist() == [5, 250]
 
 
-@pytest.mark.parametrize(("change", "message"), [(-3, "it is cut off"), (2, "it is too long")])
+@pytest.mark.parametrize(("change", "message"), [(-3, "it is cut off"), (2, "more: too long")])
 def test_a_file_of_the_wrong_length_is_refused(tmp_path, change, message):
     content = idx_bytes(np.zeros((5, 4), dtype=np.uint8))
     path = tmp_path / "images"
@@ -45,6 +46,30 @@ def test_a_truncated_download_is_refused(tmp_path):
     path = tmp_path / "images.gz"
     path.write_bytes(gzip.compress(idx_bytes(np.random.default_rng(0).random((50, 9))))[:-40])
     with pytest.raises(ValueError, match=r"images.gz must be a whole gzip file"):
+        read_idx(path)
+
+
+@pytest.mark.parametrize("head", [bytes([0, 0, 8, 1, 0, 0, 0, 3]), b"<htm"], ids=["idx", "other"])
+def test_a_bomb_is_not_unpacked(tmp_path, head):
+    """64 MB of zeros behind three labels: only as much is read as the head states."""
+    path = tmp_path / "labels.gz"
+    path.write_bytes(gzip.compress(head + bytes(1 << 26)))
+    assert path.stat().st_size < 1 << 17
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"must (have 11 bytes|be an idx file)"):
+            read_idx(path)
+        assert tracemalloc.get_traced_memory()[1] < 1 << 23
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("suffix", ["", ".gz"])
+def test_a_head_that_promises_too_much_takes_no_memory(tmp_path, suffix):
+    content = bytes([0, 0, 14, 3]) + b"\xff" * 12 + b"few"
+    path = tmp_path / f"images{suffix}"
+    path.write_bytes(gzip.compress(content) if suffix else content)
+    with pytest.raises(ValueError, match="got 19: it is cut off"):
         read_idx(path)
 
 

@@ -5,7 +5,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchsets.data import MNIST_FILES, data_folder, idx_point_sets, mnist_point_sets
+from torchsets._catalogue import MNIST
+from torchsets.data import data_folder, idx_point_sets, mnist_point_sets
 
 NAMES = {"train": "train", "test": "t10k"}
 
@@ -32,10 +33,9 @@ def write_dataset(folder, images, labels, suffix=""):
 def test_a_folder_of_idx_files_becomes_the_sets_of_bright_pixels(tmp_path, images, suffix):
     labels = np.arange(7, dtype=np.uint8)
     write_dataset(tmp_path, images, labels, suffix)
-    sets = idx_point_sets(tmp_path, "test", threshold=0.4)
-    assert sets.labels.tolist() == list(range(7))
-    for index in range(7):
-        points = sets.batch(torch.tensor([index])).elements[0]
+    sets, labels = idx_point_sets(tmp_path, "test", threshold=0.4)
+    assert labels.tolist() == list(range(7))
+    for index, points in enumerate(sets):
         found = {(round((1 - y.item()) * 4), round(x.item() * 3)) for x, y in points}
         expected = {tuple(pixel) for pixel in np.argwhere(images[index] / 255 > 0.4).tolist()}
         assert found == expected
@@ -44,9 +44,9 @@ def test_a_folder_of_idx_files_becomes_the_sets_of_bright_pixels(tmp_path, image
 
 def test_the_order_within_a_set_is_shuffled_the_same_way_each_time(tmp_path, images):
     write_dataset(tmp_path, images, np.zeros(7, dtype=np.uint8))
-    sets, again = (idx_point_sets(tmp_path, "train", threshold=-1) for _ in range(2))
+    sets, again = (idx_point_sets(tmp_path, "train", threshold=-1).sets for _ in range(2))
     assert torch.equal(sets.values, again.values)
-    first, second = (sets.batch(torch.tensor([index])).elements[0] for index in (0, 1))
+    first, second = sets[0], sets[1]
     assert not torch.equal(first, second)  # the same 20 points in different orders
     assert sorted(first.tolist()) == sorted(second.tolist())
 
@@ -89,13 +89,13 @@ def test_data_lies_in_the_cache_of_the_user_by_default(tmp_path, monkeypatch):
 
 
 @pytest.mark.skipif(
-    not all((data_folder() / name).exists() for name in MNIST_FILES),
+    bool(MNIST.missing()),
     reason="needs MNIST: set TORCHSETS_DATA to the folder that holds mnist/",
 )
 def test_mnist_has_the_sizes_of_the_thesis():
-    sets = mnist_point_sets("train")
+    sets, labels = mnist_point_sets("train")
     assert len(sets) == 60_000
     assert (sets.sizes.min(), sets.sizes.max()) == (32, 342)
     assert sets.sizes.double().mean().item() == pytest.approx(133, abs=0.5)
     assert (sets.values.min(), sets.values.max()) == (0, 1)
-    assert torch.bincount(sets.labels).tolist()[:2] == [5923, 6742]
+    assert torch.bincount(labels).tolist()[:2] == [5923, 6742]

@@ -3,7 +3,13 @@ import torch
 
 from torchsets.decoders import FSPoolAutoEncoder
 from torchsets.padded import lengths_to_mask
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import (
+    assert_empty_batches_connected,
+    assert_handles_scales,
+    assert_obeys_laws,
+    assert_twice_differentiable,
+    random_sets,
+)
 
 PARTS = {
     "encoder.conv": "element_encoder",
@@ -86,3 +92,21 @@ def test_runs_under_autocast(generator):
     with torch.autocast("cpu", dtype=torch.bfloat16):
         model(elements, mask).square().sum().backward()
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 2, dtype=torch.bool)], ids=["bare", "mask"])
+def test_rejects_integer_elements(mask):
+    with pytest.raises(ValueError, match="elements must be floating point, got"):
+        FSPoolAutoEncoder(features=3)(torch.zeros(1, 2, 3, dtype=torch.long), mask)
+
+
+def test_is_finite_at_any_scale():
+    torch.manual_seed(0)
+    assert_handles_scales(FSPoolAutoEncoder(features=3).float(), features=3)
+
+
+def test_an_exact_order_is_twice_differentiable_and_connected(generator):
+    torch.manual_seed(0)
+    model = FSPoolAutoEncoder(features=2, hidden=4, temperature=None).double()
+    assert_twice_differentiable(model, *random_sets([3, 0, 5, 1], features=2, generator=generator))
+    assert_empty_batches_connected(model, features=2)

@@ -5,7 +5,7 @@ from torch import nn
 from torchsets.encoders import DeepSets
 from torchsets.mlp import MLP
 from torchsets.pooling import FSPool, MaxPool, MeanPool, MinPool, SumPool
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 POOLS = [FSPool(8), SumPool(), MeanPool(), MaxPool(), MinPool()]
 
@@ -61,3 +61,14 @@ def test_compiles_exports_and_runs_under_autocast(pool, generator):
 def test_rejects_a_float_mask():
     with pytest.raises(ValueError, match="mask must be bool"):
         encoder(SumPool())(torch.zeros(1, 2, 3), torch.ones(1, 2))
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 2, dtype=torch.bool)], ids=["bare", "mask"])
+def test_rejects_integer_elements(mask):
+    with pytest.raises(ValueError, match="elements must be floating point, got"):
+        encoder(SumPool())(torch.zeros(1, 2, 3, dtype=torch.long), mask)
+
+
+def test_is_finite_at_any_scale():
+    torch.manual_seed(0)
+    assert_handles_scales(encoder(SumPool()).float(), features=3)

@@ -5,7 +5,12 @@ from torch import nn
 from torchsets.encoders import mlp_encoder, relation_encoder
 from torchsets.encoders.relu import ReLU
 from torchsets.pooling import MaxPool, SumPool
-from torchsets.testing import assert_permutation_invariant, assert_sets_independent
+from torchsets.testing import (
+    assert_empty_batches_connected,
+    assert_permutation_invariant,
+    assert_sets_independent,
+    assert_twice_differentiable,
+)
 
 SLOTS = 5
 POOLS = pytest.mark.parametrize("pool", [None, SumPool, MaxPool], ids=["fspool", "sum", "max"])
@@ -32,6 +37,8 @@ def test_obeys_the_laws_of_full_sets(make, pool, size_feature):
     mask = torch.ones(3, SLOTS, dtype=torch.bool)
     assert_permutation_invariant(lambda x, mask: encoder(x), sets(), mask)
     assert_sets_independent(lambda x, mask: encoder(x), sets(), mask)
+    assert_twice_differentiable(lambda x, mask: encoder(x.nan_to_num()), sets(), mask)
+    assert_empty_batches_connected(lambda x, mask: encoder(x), 3)
 
 
 @POOLS

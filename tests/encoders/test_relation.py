@@ -4,7 +4,7 @@ from torch import nn
 
 from torchsets.encoders import RelationNetwork
 from torchsets.pooling import FSPool, MaxPool, SumPool
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 POOLS = [FSPool(5), SumPool(), MaxPool()]
 
@@ -57,3 +57,14 @@ def test_compiles_and_exports(pool, generator):
     torch.testing.assert_close(exported(elements, mask), model(elements, mask))
     with torch.autocast("cpu", dtype=torch.bfloat16):
         assert torch.isfinite(model.float()(elements.float(), mask)).all()
+
+
+@pytest.mark.parametrize("mask", [None, torch.ones(1, 2, dtype=torch.bool)], ids=["bare", "mask"])
+def test_rejects_integer_elements(mask):
+    with pytest.raises(ValueError, match="elements must be floating point, got"):
+        encoder(SumPool())(torch.zeros(1, 2, 3, dtype=torch.long), mask)
+
+
+def test_is_finite_at_any_scale():
+    torch.manual_seed(0)
+    assert_handles_scales(encoder(SumPool()).float(), features=3)

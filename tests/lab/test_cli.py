@@ -54,7 +54,8 @@ def finished(tmp_path_factory):
     folder = tmp_path_factory.mktemp("cli")
     done = call(*RUN, "--out", "whole", cwd=folder)
     assert done.returncode == 0, done.stderr
-    assert "Chamfer loss by set size (1e-2, lower is better)" in done.stdout
+    assert "Chamfer loss by set size; with other settings than the thesis'" in done.stdout
+    assert "MLP + Chamfer, steps=30  ours" in done.stdout
     assert "torchsets report whole -o report.html" in done.stdout
     return folder
 
@@ -67,7 +68,7 @@ def test_help_and_list_import_neither_torch_nor_matplotlib(arguments, tmp_path):
     code = (
         "import sys, torchsets.lab.cli, contextlib\n"
         f"with contextlib.suppress(SystemExit): torchsets.lab.cli.main({arguments!r})\n"
-        "sys.exit(bool({'torch', 'matplotlib', 'tyro', 'jinja2'} & set(sys.modules)))"
+        "sys.exit(bool({'torch', 'matplotlib', 'jinja2'} & set(sys.modules)))"
     )
     done = call(cwd=tmp_path, code=code)
     assert done.returncode == 0
@@ -90,18 +91,20 @@ def test_the_help_of_an_experiment_shows_its_fields(tmp_path):
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["run", "polygonz"], "got 'polygonz'; the nearest is 'polygons'"),
-        (["run", "polygons", "stepz=3"], "got 'stepz'; the nearest is 'steps'"),
-        (["run", "polygons", "--steps=3"], "got '--steps'; the nearest is 'steps'"),
-        (["run", "polygons", "steps"], "fields must be written field=value, got 'steps'"),
+        (["run", "polygonz"], "no experiment 'polygonz'; did you mean 'polygons'?"),
+        (["run", "polygons", "stepz=3"], "polygons has no field 'stepz'; did you mean 'steps'?"),
+        (["run", "polygons", "--steps=3"], "has no field '--steps'; did you mean 'steps'?"),
+        (["run", "polygons", "steps"], "fields are written field=value, got 'steps' alone"),
+        (["run", "polygons", "steps=-5"], "steps must be at least 1, got -5"),
+        (["run", "polygons", "--config", "no.json"], "No such file or directory: 'no.json'"),
         (["run", "polygons", "steps=many"], "steps must be int, got 'many'"),
         (["run", "polygons", "--resume", "nowhere"], "must be a run folder with a config.json"),
         (
             ["run", "polygons", "--resume", ".", "steps=1", "--scale", "cpu"],
-            "must keep its fields, scale and folder, got steps=1, --scale cpu; without --resume",
+            "--resume takes no fields, --scale or --out (got steps=1, --scale cpu); drop --resume",
         ),
         (["report", "nowhere"], "path must be a folder, got nowhere"),
-        (["report", "."], "runs must hold run folders, got none in ."),
+        (["report", "."], "there is no run folder in ."),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, tmp_path):
@@ -119,7 +122,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(arguments, message, tmp_path):
         ("sizes=2,four", "sizes must be tuple[int, ...], got '2,four'"),
         ("learning_rate=", "learning_rate must be float, got ''"),
         ("models=lstm", "models must be among fspool, mlp-chamfer"),
-        ("device=abacus", "device must be one that torch has here"),
+        ("device=abacus", "device 'abacus' is not available"),
     ],
 )
 def test_a_wrong_value_is_named(word, message, tmp_path, monkeypatch, capsys):
@@ -146,10 +149,10 @@ def test_fields_may_stand_before_and_after_options(tmp_path):
 def test_a_used_folder_or_a_file_is_not_written_into(finished):
     before = numbers(finished / "whole")
     done = call(*RUN, "--out", "whole", cwd=finished)
-    assert (done.returncode, "folder must be new or empty" in done.stderr) == (2, True)
+    assert (done.returncode, "is not empty; choose another folder" in done.stderr) == (2, True)
     assert numbers(finished / "whole") == before
     done = call(*RUN, "--out", "whole/config.json", cwd=finished)
-    assert (done.returncode, "can be written to" in done.stderr) == (2, True)
+    assert (done.returncode, "cannot write" in done.stderr) == (2, True)
     assert numbers(finished / "whole") == before
 
 
@@ -172,16 +175,16 @@ def test_a_killed_run_resumes_and_ends_with_the_same_numbers(moment, finished, t
     assert numbers(tmp_path / "cut") == numbers(finished / "whole")
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on(tmp_path):
+def test_ctrl_c_saves_and_says_how_to_resume(tmp_path):
     code, message, lines = stop_while_training([*RUN, "steps=100000", "--out", "my run"], tmp_path)
     assert code == 130
-    advice = message.splitlines()[0].removeprefix("saved; go on with: ")
-    assert advice == "torchsets run polygons --resume 'my run'"
+    advice = message.splitlines()[0].removeprefix("saved; resume with: ")
+    assert advice == "torchsets run --resume 'my run'"
     code, _, more_lines = stop_while_training(shlex.split(advice)[1:], tmp_path)
     assert code == 130
     assert more_lines[: len(lines)] == lines
     steps = [json.loads(line)["step"] for line in more_lines]
-    assert steps == sorted(set(steps))  # it went on where it was
+    assert steps == sorted(set(steps))  # it continued where it was
 
 
 def stop_while_training(arguments, folder):
@@ -213,7 +216,7 @@ def test_a_run_folder_of_a_newer_schema_is_refused(finished, tmp_path):
     shutil.copytree(finished / "whole", tmp_path / "new")
     path = tmp_path / "new" / "config.json"
     path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 9'))
-    for arguments in (["run", "polygons", "--resume", "new"], ["report", "new"]):
+    for arguments in (["run", "--resume", "new"], ["report", "new"]):
         done = call(*arguments, cwd=tmp_path)
         assert done.returncode == 2
         assert "it was written by a newer torchsets" in done.stderr
@@ -231,15 +234,49 @@ def test_the_demo_ends_with_a_short_table_and_a_report_and_can_be_called_again(t
         done = call("demo", cwd=tmp_path)
         assert done.returncode == 0, done.stderr
         assert "FSPool" in done.stdout
-        assert "accuracy on 449 held-out digits" in done.stdout
+        assert "Test accuracy of the classifiers" in done.stdout
         assert len(list(tmp_path.glob("runs/demo-*/report.html"))) == count
 
 
-def test_a_missing_extra_names_the_command_that_installs_it(tmp_path):
+def test_a_missing_extra_names_the_command_that_installs_it(finished):
     code = (
-        "import sys; sys.modules['tyro'] = None\n"
-        "import torchsets.lab.cli; torchsets.lab.cli.main(['run', 'polygons', 'steps=1'])"
+        "import sys; sys.modules['jinja2'] = None\n"
+        "import torchsets.lab.cli; torchsets.lab.cli.main(['report', 'whole', '-o', 'none.html'])"
     )
-    done = call(cwd=tmp_path, code=code)
+    done = call(cwd=finished, code=code)
     assert done.returncode == 2
     assert "pip install 'torchsets[app]'" in done.stderr
+
+
+def test_a_configuration_may_come_as_json(tmp_path):
+    config = {"sizes": [4], "models": ["random"], "zeroed_sizes": [], "enlarged_sizes": []}
+    (tmp_path / "my config.json").write_text(json.dumps({**config, "test_sets": 8}))
+    done = call("run", "polygons", "--config", "my config.json", "--out", "run", cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    recorded = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
+    assert (recorded["test_sets"], recorded["steps"]) == (8, 10240)
+
+
+def test_a_reader_that_has_enough_is_no_error(tmp_path):
+    command = f"{shlex.quote(sys.executable)} -m torchsets reproduce --list | head -n 1"
+    done = subprocess.run(
+        ["bash", "-o", "pipefail", "-c", command], capture_output=True, text=True, cwd=tmp_path
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+@pytest.mark.parametrize("option", ["--jobs", "--repeats"])
+def test_a_count_must_be_a_whole_number(option, capsys):
+    command = ["reproduce", "x"] if option == "--jobs" else ["bench", "x"]
+    for value in ("abc", "0"):
+        with pytest.raises(SystemExit, match="2"):
+            main([*command, option, value])
+        assert f"must be a whole number of at least 1, got '{value}'" in capsys.readouterr().err
+
+
+def test_warnings_of_other_code_are_left_alone(tmp_path):
+    import warnings
+
+    before = warnings.showwarning
+    main(["list"])
+    assert warnings.showwarning is before

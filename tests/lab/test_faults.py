@@ -14,15 +14,16 @@ from pathlib import Path
 import pytest
 import torch
 
-from torchsets.lab.cli import main
 from torchsets.encoders import DeepSets
-from torchsets.mlp import MLP
-from torchsets.pooling import FSPool
+from torchsets.lab.cli import main
+from torchsets.lab.figures import Line, Lines, Panel
 from torchsets.lab.records import Recorder
 from torchsets.lab.training import Settings, seed_everything, train
+from torchsets.mlp import MLP
+from torchsets.pooling import FSPool
 
 KILLS = 20
-DIGITS = ["run", "digits", "poolings=sum,mean", "steps=6", "--scale", "smoke"]
+RUN = ["run", "dspn-polygons", "models=mlp,lstm", "tasks=predict", "steps=6", "--scale", "smoke"]
 
 # torch takes seconds to import, so one process imports it and forks the runs. The disk is made
 # slow, so that many a kill comes while a file is being written.
@@ -80,6 +81,11 @@ def start_or_resume(folder):
         recorder = Recorder.resume(folder)
     else:
         recorder = Recorder.start(folder, experiment="toy", scale="smoke", config={"seed": 0})
+    with recorder:
+        train_and_record(recorder)
+
+
+def train_and_record(recorder):
     for size in (3, 5):
         seed_everything(size)
         encoder = DeepSets(MLP(2, 8, 8), FSPool(8), MLP(8, 8, 1))
@@ -97,7 +103,7 @@ def start_or_resume(folder):
         value = model(torch.ones(1, size, 2)).item()
         recorder.add_result("largest", model="FSPool", column=f"n={size}", value=value)
         texts = {"title": "t", "caption": "c", "alt": "a"}
-        recorder.add_figure(f"n={size}", kind="lines", **texts, data={"panels": [value]})
+        recorder.add_figure(f"n={size}", Lines([Panel([Line([0], [value])])]), **texts)
     recorder.finish()
 
 
@@ -178,7 +184,7 @@ def text(raw):
 def test_a_disk_that_becomes_full_is_told_and_loses_nothing(
     name, after, whole, tmp_path, monkeypatch
 ):
-    told = r"the disk must have room for .*, got a full one \(No space left .* free some space"
+    told = r"no space left while writing .* \(No space left .*: free some space and resume"
     with monkeypatch.context() as full:
         fill_disk(full, name, after=after)
         with pytest.raises(OSError, match=told) as error:
@@ -194,14 +200,14 @@ def test_a_disk_that_is_full_when_a_run_is_resumed(name, whole, tmp_path, monkey
     folder = tmp_path / "run"
     with monkeypatch.context() as full:
         fill_disk(full, "state.json", after=3)
-        with pytest.raises(OSError, match="the disk must have room"):
+        with pytest.raises(OSError, match="no space left while writing"):
             start_or_resume(folder)
     with monkeypatch.context() as full:
         if name == ".lock":
             full.setattr(os, "write", refuse_to_write)
         else:
             fill_disk(full, name)
-        with pytest.raises(OSError, match="the disk must have room"):
+        with pytest.raises(OSError, match="no space left while writing"):
             start_or_resume(folder)
     start_or_resume(folder)
     assert numbers(folder) == whole
@@ -227,27 +233,27 @@ def small_disk(tmp_path):
 def test_on_a_really_full_disk_nothing_is_lost(room, whole, small_disk):
     ballast, folder = small_disk / "ballast", small_disk / "run"
     ballast.write_bytes(b"x" * 1024 * (256 - room))
-    with pytest.raises(OSError, match=r"the disk must have room for .*No space left on device"):
+    with pytest.raises(OSError, match=r"no space left while writing .*No space left on device"):
         start_or_resume(folder)
     ballast.unlink()
     start_or_resume(folder)
     assert numbers(folder) == whole
 
 
-def test_the_command_line_tells_of_a_full_disk_in_one_line_and_how_to_go_on(
+def test_the_command_line_tells_of_a_full_disk_in_one_line_and_how_to_resume(
     tmp_path, monkeypatch, capsys
 ):
     monkeypatch.chdir(tmp_path)
-    main([*DIGITS, "--out", "whole"])
+    main([*RUN, "--out", "whole"])
     with monkeypatch.context() as full:
         fill_disk(full, "tensors.safetensors", after=1)
         with pytest.raises(SystemExit, match="2"):
-            main([*DIGITS, "--out", "my run"])
+            main([*RUN, "--out", "my run"])
     message = capsys.readouterr().err
-    assert message.startswith("error: the disk must have room for my run/checkpoint/mean/000000006")
-    assert message.endswith("; go on with: torchsets run digits --resume 'my run'\n")
+    assert message.startswith("error: no space left while writing my run/checkpoint/predict n=4/")
+    assert message.endswith("; resume with: torchsets run --resume 'my run'\n")
     assert message.count("\n") == 1
-    main(["run", "digits", "--resume", "my run"])
+    main(["run", "--resume", "my run"])
     assert numbers(tmp_path / "my run") == numbers(tmp_path / "whole")
 
 
@@ -260,7 +266,7 @@ print("reading", flush=True)
 seen = set()
 while not any(complete for _, complete in seen):
     for run in map(read_run, find_runs([sys.argv[1]])):
-        seen.add((len(run.metrics), run.result["complete"]))
+        seen.add((len(run.metrics), run.complete))
 print(len(seen))
 """
 
@@ -325,7 +331,7 @@ def stopped(tmp_path, monkeypatch):
     folder = tmp_path / "run"
     with monkeypatch.context() as full:
         fill_disk(full, "state.json", after=14)
-        with pytest.raises(OSError, match="the disk must have room"):
+        with pytest.raises(OSError, match="no space left while writing"):
             start_or_resume(folder)
     return folder
 
@@ -344,12 +350,11 @@ def test_a_run_may_be_resumed_through_a_link(stopped, whole, tmp_path):
     assert numbers(stopped) == whole
 
 
-def test_a_copy_of_a_stopped_run_goes_on_by_itself(stopped, whole, tmp_path):
+def test_a_copy_of_a_stopped_run_is_resumed_by_itself(stopped, whole, tmp_path):
     (stopped / ".lock").write_text('{"pid": 1, "host": "old"}')  # as kill -9 leaves it
     shutil.copytree(stopped, tmp_path / "copy")
     start_or_resume(tmp_path / "copy")
     assert numbers(tmp_path / "copy") == whole
-    assert not (tmp_path / "copy" / ".lock").exists()
 
 
 def test_a_clock_that_goes_backwards_does_not_matter(stopped, whole, monkeypatch):
@@ -360,19 +365,19 @@ def test_a_clock_that_goes_backwards_does_not_matter(stopped, whole, monkeypatch
 
 
 @pytest.mark.parametrize("damage", [b"", b'{"schema_version": 1, "compl', b"\0" * 50, None])
-def test_a_broken_result_is_put_aside_and_made_again(damage, stopped, whole):
+def test_a_broken_result_is_moved_aside_and_recreated(damage, stopped, whole):
     path = stopped / "result.json"
     path.unlink() if damage is None else path.write_bytes(damage)
-    with pytest.warns(UserWarning, match=r"result\.json is broken .*; it is made again"):
+    with pytest.warns(UserWarning, match=r"result\.json is broken .*; it will be recreated"):
         start_or_resume(stopped)
     assert numbers(stopped) == whole
     if damage is not None:
         assert (stopped / "result.json.broken").read_bytes() == damage
 
 
-def test_a_broken_figure_is_made_again(stopped, whole):
+def test_a_broken_figure_is_recreated(stopped, whole):
     (stopped / "figures" / "n=3.json").write_bytes(b"")
-    with pytest.warns(UserWarning, match=r"n=3\.json is broken .*; it is made again"):
+    with pytest.warns(UserWarning, match=r"n=3\.json is broken .*; it will be recreated"):
         start_or_resume(stopped)
     (stopped / "figures" / "n=3.json.broken").unlink()
     assert numbers(stopped) == whole
@@ -389,7 +394,7 @@ def test_a_read_only_folder_is_an_error_and_stays_as_it_is(stopped, whole, monke
 
     with monkeypatch.context() as read_only:
         read_only.setattr(os, "open", refuse)
-        with pytest.raises(OSError, match=r"must be a place that can be written to, got Read-only"):
+        with pytest.raises(OSError, match=r"cannot write .*: Read-only"):
             start_or_resume(stopped)
     assert {path: path.stat().st_mtime_ns for path in stopped.rglob("*")} == before
     start_or_resume(stopped)
@@ -398,7 +403,7 @@ def test_a_read_only_folder_is_an_error_and_stays_as_it_is(stopped, whole, monke
 
 def test_a_changed_configuration_is_told_by_the_command_line(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
-    main([*DIGITS, "--out", "run"])
+    main([*RUN, "--out", "run"])
     before = numbers(tmp_path / "run")
     path = tmp_path / "run" / "config.json"
     original = path.read_text()
@@ -407,7 +412,7 @@ def test_a_changed_configuration_is_told_by_the_command_line(tmp_path, monkeypat
     path.write_text(json.dumps(described))
     capsys.readouterr()
     with pytest.raises(SystemExit, match="2"):
-        main(["run", "digits", "--resume", "run"])
+        main(["run", "--resume", "run"])
     message = capsys.readouterr().err
     assert "got learning_rate=0.5 instead of 0.001, steps=7 instead of 6;" in message
     assert message.count("\n") == 1
@@ -415,8 +420,8 @@ def test_a_changed_configuration_is_told_by_the_command_line(tmp_path, monkeypat
     described["config"] = json.loads(original)["config"] | {"width": 3}
     path.write_text(json.dumps(described))
     with pytest.raises(SystemExit, match="2"):
-        main(["run", "digits", "--resume", "run"])
-    assert "must have the fields of digits, got also width" in capsys.readouterr().err
+        main(["run", "--resume", "run"])
+    assert "must have the fields of dspn-polygons, got also width" in capsys.readouterr().err
     path.write_text(original)
-    main(["run", "digits", "--resume", "run"])
+    main(["run", "--resume", "run"])
     assert numbers(tmp_path / "run") == before

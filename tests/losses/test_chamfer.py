@@ -55,14 +55,14 @@ def test_matches_a_plain_loop(element, generator):
     for x, y, x_mask, y_mask in zip(one * 2, other, one_mask, other_mask, strict=True):
         cost = cost_matrix("squared" if element == "squared" else "huber", x[x_mask], y[y_mask])
         expected.append(cost.amin(dim=1).sum() + cost.amin(dim=0).sum())
-    result = chamfer_loss(one * 2, other, one_mask, other_mask, element=element)
+    result = chamfer_loss(one * 2, other, other_mask, prediction_mask=one_mask, element=element)
     torch.testing.assert_close(result, torch.stack(expected))
 
 
 def test_the_mean_counts_real_elements_of_each_side(generator):
     one, one_mask = random_sets([3, 1], 2, generator)
     other, other_mask = random_sets([4, 6], 2, generator)
-    loss = chamfer_loss(one, other, one_mask, other_mask, reduction="mean")
+    loss = chamfer_loss(one, other, other_mask, prediction_mask=one_mask, reduction="mean")
     cost = cost_matrix("squared", one[0, :3], other[0, :4]) / 2
     torch.testing.assert_close(loss[0], cost.amin(dim=1).mean() + cost.amin(dim=0).mean())
 

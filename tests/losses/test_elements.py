@@ -44,6 +44,33 @@ def test_a_class_number_means_the_same_as_a_one_hot_vector(cost, generator):
     torch.testing.assert_close(by_number, by_vector)
 
 
+@pytest.mark.parametrize("cost", ["cross_entropy", "probability"])
+@pytest.mark.parametrize("number", [1.5, -1.0, 4.0, float("nan")])
+def test_a_number_that_is_no_class_is_an_error_or_nan(cost, number, generator):
+    prediction = torch.randn(1, 5, 4, generator=generator)
+    element = MixedCost(Part(slice(0, 4), cost, target=slice(0, 1)))
+    numbers = torch.tensor([[[0.0], [number], [3.0]]])
+    with pytest.raises(ValueError, match=f"class numbers from 0 to 3, got {number:g}"):
+        hungarian_loss(prediction, numbers, element=element)
+    # Where values are not read: as on a GPU, the costs of that target are nan.
+    compiled = torch.compile(element, backend="eager", fullgraph=True)(prediction, numbers)
+    assert compiled.isnan().any(dim=1).tolist() == [[False, True, False]]
+
+
+def test_half_precision_tells_more_than_256_classes_apart():
+    element = MixedCost(Part(slice(0, 300), "probability", target=slice(0, 1)))
+    logits, number = torch.zeros(1, 1, 300).bfloat16(), torch.tensor([[[260.0]]]).bfloat16()
+    assert element(logits, number).item() == pytest.approx(-1 / 300, rel=0.01)
+
+
+def test_padding_needs_no_class(generator):
+    prediction = torch.randn(1, 5, 4, generator=generator)
+    element = MixedCost(Part(slice(0, 4), "cross_entropy", target=slice(0, 1)))
+    numbers, mask = torch.tensor([[[2.0], [1.5]]]), torch.tensor([[True, False]])
+    masked = hungarian_loss(prediction, numbers, mask, element=element)
+    torch.testing.assert_close(masked, hungarian_loss(prediction, numbers[:, :1], element=element))
+
+
 def test_parts_are_weighted_and_added(generator):
     prediction, target = torch.randn(2, 3, 4, 5, generator=generator)
     parts = [Part(slice(0, 2), "l1", weight=5.0), Part(slice(2, 5), "squared", weight=0.5)]
@@ -65,7 +92,7 @@ def test_boxes_with_classes_are_matched_by_both(loss, generator):
         Part(slice(0, 4), "l1", weight=5.0),
         Part(slice(4, 7), "cross_entropy", target=slice(4, 5)),
     )
-    result = loss(prediction, target, None, mask, element=element)
+    result = loss(prediction, target, mask, element=element)
     torch.testing.assert_close(result, torch.zeros(1), atol=1e-6, rtol=0)  # e^-20 remains
     result.sum().backward()
     assert prediction.grad.isfinite().all()

@@ -5,6 +5,7 @@ from functools import partial
 import pytest
 import torch
 
+from torchsets import SetBatch, SetPrediction
 from torchsets.losses import MixedCost, Part, chamfer_loss, hungarian_loss, sinkhorn_loss
 from torchsets.testing import assert_obeys_laws, random_sets
 
@@ -52,7 +53,7 @@ def for_all(other, sets):
 def test_obeys_the_laws_in_the_prediction(loss, other, sizes, generator):
     def of_prediction(elements, mask):
         target, target_mask = for_all(other, elements)
-        return loss(elements, target, mask, target_mask)
+        return loss(elements, target, target_mask, prediction_mask=mask)
 
     assert_obeys_laws(of_prediction, *random_sets(sizes, 3, generator))
 
@@ -61,23 +62,34 @@ def test_obeys_the_laws_in_the_prediction(loss, other, sizes, generator):
 def test_obeys_the_laws_in_the_target(loss, other, sizes, generator):
     def of_target(elements, mask):
         prediction, prediction_mask = for_all(other, elements)
-        return loss(prediction, elements, prediction_mask, mask)
+        return loss(prediction, elements, mask, prediction_mask=prediction_mask)
 
     assert_obeys_laws(of_target, *random_sets(sizes, 3, generator))
+
+
+def test_a_batch_unpacks_into_target_and_its_mask(loss, generator):
+    batch = SetBatch(*random_sets([4, 2], 3, generator))  # as many slots as padded targets
+    prediction = torch.randn(2, 4, 3, dtype=torch.float64, generator=generator)
+    alone = [
+        loss(one.unsqueeze(0), real.unsqueeze(0))
+        for one, real in zip(prediction, batch.to_list(), strict=True)
+    ]
+    torch.testing.assert_close(loss(prediction, *batch), torch.cat(alone))
 
 
 @pytest.mark.parametrize("name", SYMMETRIC)
 def test_is_symmetric(name, generator):
     one, one_mask = random_sets([3, 5, 0], 3, generator)
     other, other_mask = random_sets([4, 2, 1], 3, generator)
-    forward = LOSSES[name](one, other, one_mask, other_mask)
-    torch.testing.assert_close(forward, LOSSES[name](other, one, other_mask, one_mask))
+    forward = LOSSES[name](one, other, other_mask, prediction_mask=one_mask)
+    backward = LOSSES[name](other, one, one_mask, prediction_mask=other_mask)
+    torch.testing.assert_close(forward, backward)
 
 
 def test_equal_sets_cost_nothing_in_any_order(loss, generator):
     elements, mask = random_sets([3, 5, 1], 3, generator)
     order = torch.randperm(5, generator=generator)
-    result = loss(elements, elements[:, order], mask, mask[:, order])
+    result = loss(elements, elements[:, order], mask[:, order], prediction_mask=mask)
     torch.testing.assert_close(result, torch.zeros_like(result))
 
 
@@ -85,8 +97,9 @@ def test_steps_are_compared_with_the_same_target(loss, generator):
     target, target_mask = random_sets([3, 0, 2], 3, generator)
     steps = torch.randn(2, 4, 3, 5, 3, dtype=torch.float64, generator=generator)
     mask = torch.rand(3, 5, generator=generator) < 0.7
-    expected = torch.stack([loss(one, target, mask, target_mask) for one in steps.flatten(0, 1)])
-    result = loss(steps, target, mask, target_mask)
+    masked = partial(loss, prediction_mask=mask)
+    expected = torch.stack([masked(one, target, target_mask) for one in steps.flatten(0, 1)])
+    result = masked(steps, target, target_mask)
     torch.testing.assert_close(result, expected.view(2, 4, 3))
 
 
@@ -94,8 +107,12 @@ def test_each_step_may_have_its_own_mask(loss, generator):
     target, target_mask = random_sets([3, 0, 2], 3, generator)
     steps = torch.randn(4, 3, 5, 3, dtype=torch.float64, generator=generator)
     masks = torch.rand(4, 3, 5, generator=generator) < 0.5
-    singles = [loss(s, target, m, target_mask) for s, m in zip(steps, masks, strict=True)]
-    torch.testing.assert_close(loss(steps, target, masks, target_mask), torch.stack(singles))
+    singles = [
+        loss(step, target, target_mask, prediction_mask=mask)
+        for step, mask in zip(steps, masks, strict=True)
+    ]
+    together = loss(steps, target, target_mask, prediction_mask=masks)
+    torch.testing.assert_close(together, torch.stack(singles))
 
 
 def test_gradient(loss, generator):
@@ -103,7 +120,7 @@ def test_gradient(loss, generator):
     target, target_mask = random_sets([4, 1], 3, generator)
     prediction, target = (x.nan_to_num().requires_grad_() for x in (prediction, target))
     assert torch.autograd.gradcheck(
-        lambda x, y: loss(x, y, prediction_mask, target_mask), (prediction, target)
+        lambda x, y: loss(x, y, target_mask, prediction_mask=prediction_mask), (prediction, target)
     )
 
 
@@ -114,7 +131,7 @@ def test_an_empty_side_gives_a_connected_zero(loss, slots, others):
     prediction = torch.ones(2, slots, 3, dtype=torch.float64, requires_grad=True)
     target = torch.ones(2, others, 3, dtype=torch.float64, requires_grad=True)
     nobody = torch.zeros(2, slots, dtype=torch.bool)
-    result = loss(prediction, target, nobody, None)
+    result = loss(prediction, target, prediction_mask=nobody)
     assert result.tolist() == [0.0, 0.0]
     for gradient in torch.autograd.grad(result.sum(), (prediction, target)):
         assert not gradient.any()
@@ -147,33 +164,43 @@ def test_keeps_the_dtype(loss, dtype, generator):
 @pytest.mark.parametrize(
     ("prediction", "target", "masks", "message"),
     [
-        (torch.zeros(2, 3), torch.zeros(1, 2, 3), (), r"prediction must have shape \(\*S, B, N, D"),
-        (torch.zeros(1, 2, 3).long(), torch.zeros(1, 2, 3), (), "prediction must be floating"),
-        (torch.zeros(1, 2, 3), torch.zeros(2, 3), (), r"target must have shape \(B, N, D\)"),
-        (torch.zeros(1, 2, 3), torch.zeros(2, 2, 3), (), r"target must have shape \(B, M, D\)"),
+        (torch.zeros(2, 3), torch.zeros(1, 2, 3), {}, r"prediction must have shape \(\*S, B, N, D"),
+        (torch.zeros(1, 2, 3).long(), torch.zeros(1, 2, 3), {}, "prediction must be floating"),
+        (torch.zeros(1, 2, 3), torch.zeros(2, 3), {}, r"target must have shape \(B, N, D\)"),
+        (torch.zeros(1, 2, 3), torch.zeros(2, 2, 3), {}, r"target must have shape \(B, M, D\)"),
         (
             torch.zeros(1, 2, 3),
             torch.zeros(1, 2, 3),
-            (torch.ones(1, 2),),
+            {"prediction_mask": torch.ones(1, 2)},
             "prediction_mask must be bool",
         ),
         (
             torch.zeros(4, 1, 2, 3),
             torch.zeros(1, 2, 3),
-            (torch.ones(2, 1, 2).bool(),),
+            {"prediction_mask": torch.ones(2, 1, 2).bool()},
             r"prediction_mask must have shape \(4, 1, 2\)",
         ),
         (
             torch.zeros(1, 2, 3),
             torch.zeros(1, 2, 3),
-            (None, torch.ones(1, 3).bool()),
+            {"target_mask": torch.ones(1, 3).bool()},
             r"target_mask must have shape \(1, 2\)",
         ),
     ],
 )
 def test_rejects_bad_input(loss, prediction, target, masks, message):
     with pytest.raises(ValueError, match=message):
-        loss(prediction, target, *masks)
+        loss(prediction, target, **masks)
+
+
+def test_says_what_to_pass_instead_of_a_prediction_or_a_batch(loss):
+    sets = torch.zeros(1, 2, 3)
+    with pytest.raises(TypeError, match=r"prediction must be a tensor, got SetPrediction; .*Loss"):
+        loss(SetPrediction(sets, sets[..., 0]), sets)
+    with pytest.raises(TypeError, match=r"target must be a tensor, got SetBatch; .*\*batch"):
+        loss(sets, SetBatch(sets, sets[..., 0] == 0))
+    with pytest.raises(TypeError, match="prediction must be a tensor, got list"):
+        loss([[[1.0]]], sets)
 
 
 @pytest.mark.parametrize("plain", [chamfer_loss, hungarian_loss, sinkhorn_loss])

@@ -3,7 +3,7 @@ from functools import partial
 import pytest
 import torch
 
-from torchsets.losses import nearest_neighbours, neighbours
+from torchsets.losses import chamfer_loss, nearest_neighbours, neighbours
 from torchsets.losses.elements import cost_matrix
 from torchsets.testing import random_sets
 
@@ -40,12 +40,32 @@ def test_padding_is_nobodys_neighbour(way, generator):
     one, one_mask = random_sets([3, 0, 5], 2, generator)
     other, other_mask = random_sets([4, 6, 0], 2, generator)
     other_mask, other = other_mask.flip(1), other.flip(1)
-    found = nearest_neighbours(one, other, one_mask, other_mask)
+    found = nearest_neighbours(one, other, other_mask, mask=one_mask)
     assert found[0, :3].min() >= 2  # the first two are padding
     assert (found[~one_mask] == -1).all()
     assert (found[2] == -1).all()
     alone = nearest_neighbours(one[:1, :3], other[:1, 2:])
     assert torch.equal(found[:1, :3], alone + 2)
+
+
+@pytest.mark.parametrize("element", ["squared", "huber", partial(cost_matrix, "squared")])
+@pytest.mark.parametrize("large", [1e30, float("inf"), float("nan")])
+def test_padding_is_nobodys_neighbour_where_distances_overflow(way, element, large):
+    one = torch.tensor([[[1.0], [large], [2.0]]])
+    others = torch.tensor([[[7.0], [large], [large], [7.0]]])
+    mask = torch.tensor([[False, True, True, False]])
+    found = nearest_neighbours(one, others, mask, element=element)
+    assert ((found == 1) | (found == 2)).all()
+
+
+@pytest.mark.parametrize("element", ["squared", "huber"])
+def test_distances_beyond_the_largest_number_still_have_a_neighbour(way, element, generator):
+    one, other = 1e200 * torch.rand(2, 1, 40, 2, generator=generator, dtype=torch.float64)
+    other[:, 3] = one[:, 5]
+    found = nearest_neighbours(one, other, element=element)
+    assert ((found >= 0) & (found < 40)).all()
+    assert found[0, 5] == 3
+    assert not chamfer_loss(one, other, element=element).isnan().any()
 
 
 @pytest.mark.parametrize("pairs", [1, 50, 333, 10_000])
@@ -54,11 +74,11 @@ def test_blocks_of_any_size_agree(pairs, element, generator, monkeypatch):
     one = torch.randn(5, 23, 3, generator=generator)
     other = torch.randn(5, 31, 3, generator=generator)
     mask = torch.rand(5, 31, generator=generator) < 0.8
-    expected = nearest_neighbours(one, other, None, mask)
+    expected = nearest_neighbours(one, other, mask)
     for name in ("_CPU_PAIRS", "_CPU_PAIRS_WITH_THREADS"):
         monkeypatch.setattr(neighbours, name, pairs)
     monkeypatch.setattr(neighbours, "_PAIRS", 4 * pairs)
-    assert torch.equal(nearest_neighbours(one, other, None, mask, element=element), expected)
+    assert torch.equal(nearest_neighbours(one, other, mask, element=element), expected)
 
 
 def test_a_tree_copes_with_many_equal_points(generator):
@@ -91,3 +111,17 @@ def test_large_clouds_need_no_matrix_of_all_pairs(generator):
 
 def test_no_points_give_no_neighbour():
     assert nearest_neighbours(torch.zeros(2, 3, 1), torch.zeros(2, 0, 1)).tolist() == [[-1] * 3] * 2
+
+
+def test_errors_name_its_own_arguments():
+    sets = torch.zeros(1, 2, 3)
+    with pytest.raises(TypeError, match="elements must be a tensor, got list"):
+        nearest_neighbours([[[1.0]]], sets)
+    with pytest.raises(ValueError, match=r"elements must have shape \(\*S, B, N, D\)"):
+        nearest_neighbours(sets[0], sets)
+    with pytest.raises(ValueError, match=r"others must have shape \(B, M, D\)"):
+        nearest_neighbours(sets, sets[..., :2])
+    with pytest.raises(ValueError, match="other_mask must be bool"):
+        nearest_neighbours(sets, sets, sets[..., 0])
+    with pytest.raises(ValueError, match=r"mask must have shape \(1, 2\) to match elements"):
+        nearest_neighbours(sets, sets, mask=torch.ones(1, 3).bool())

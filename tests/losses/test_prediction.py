@@ -5,7 +5,12 @@ import torch
 
 from torchsets.losses import SetPredictionLoss, chamfer_loss, hungarian_loss
 from torchsets.padded import SetPrediction, Trajectory
-from torchsets.testing import assert_ignores_padding, assert_permutation_invariant, random_sets
+from torchsets.testing import (
+    assert_ignores_padding,
+    assert_permutation_invariant,
+    assert_twice_differentiable,
+    random_sets,
+)
 
 chamfer = partial(chamfer_loss, element="huber", reduction="mean")
 hungarian = partial(hungarian_loss, element="huber", reduction="mean")
@@ -69,7 +74,7 @@ def test_presence_and_mask_become_the_last_feature(prediction, generator):
 def test_without_presence_only_real_targets_are_compared(prediction, generator):
     target, mask = random_sets([8, 2], 3, generator)
     result = SetPredictionLoss(chamfer_loss, presence=False)(prediction, target, mask)
-    torch.testing.assert_close(result, chamfer_loss(prediction.elements, target, None, mask))
+    torch.testing.assert_close(result, chamfer_loss(prediction.elements, target, mask))
 
 
 @pytest.mark.parametrize("presence", [True, False])
@@ -85,6 +90,7 @@ def test_obeys_the_laws_in_the_target(presence, prediction, generator):
     target, mask = random_sets([4, 3], 3, generator)
     assert_permutation_invariant(of_target, target, mask)
     assert_ignores_padding(of_target, target, mask)
+    assert_twice_differentiable(of_target, target, mask)
 
 
 def test_an_empty_target_teaches_absence(prediction):

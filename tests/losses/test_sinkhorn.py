@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import ot
 import pytest
@@ -32,8 +34,8 @@ def test_matches_pot_with_the_same_epsilon(element, epsilon, generator):
     result = sinkhorn_loss(
         one,
         other,
-        one_mask,
         other_mask,
+        prediction_mask=one_mask,
         element=element,
         epsilon=epsilon,
         iterations=3000,
@@ -82,6 +84,77 @@ def test_float32_far_from_the_origin_has_the_right_gradient(generator):
         (gradient,) = torch.autograd.grad(sinkhorn_loss(x, y, epsilon=0.1).sum(), x)
         gradients.append(gradient.double())
     torch.testing.assert_close(gradients[1], gradients[0], rtol=1e-2, atol=1e-4)  # tolerance 1e-3
+
+
+def pixels(scale, generator, *, sets=6):
+    return scale * torch.rand(2, sets, 20, 2, generator=generator)
+
+
+def gradient_of(one, other, dtype, **options):
+    x = one.to(dtype).requires_grad_()
+    result = sinkhorn_divergence(x, other.to(dtype), **options)
+    assert result.loss.isfinite().all()
+    (gradient,) = torch.autograd.grad(result.loss.sum(), x)
+    return gradient.double(), result
+
+
+@pytest.mark.parametrize("element", ["squared", "huber", partial(cost_matrix, "squared")])
+@pytest.mark.parametrize("scale", [1.0, 10.0, 640.0, 1920.0, 1e4, 1e5])
+def test_float32_has_the_gradient_of_float64_at_any_scale(scale, element, generator):
+    one, other = pixels(scale, generator)
+    found, result = gradient_of(one, other, torch.float32, element=element)
+    exact, precise = gradient_of(one, other, torch.float64, element=element)
+    error = (found - exact).flatten(1).norm(dim=1) / exact.flatten(1).norm(dim=1)
+    assert error.max() < 0.01
+    if scale > 10:  # up to there it is computed in float32
+        claimed, true = result.marginal_error < 1e-3, precise.marginal_error < 1e-3
+        assert torch.equal(claimed, true)
+
+
+@pytest.mark.parametrize("scale", [1e10, 1e30])
+def test_no_convergence_is_claimed_where_rounding_decides(scale, generator):
+    one, other = pixels(scale, generator)
+    x = one.requires_grad_()
+    result = sinkhorn_divergence(x, other)
+    assert (result.marginal_error > 1e-3).all()
+    assert (result.marginal_error <= 2).all()
+    assert not result.loss.isnan().any()  # beyond 3e38 it is inf
+    assert torch.autograd.grad(result.loss.sum(), x)[0].isfinite().all()
+
+
+def test_each_set_has_its_own_precision(generator):
+    small, large = pixels(1.0, generator, sets=2), pixels(1000.0, generator, sets=2)
+    one, other = torch.cat([small, large], dim=1)[:, [0, 2, 1, 3]]
+    gradient, together = gradient_of(one, other, torch.float32)
+    for index in range(4):
+        alone_gradient, alone = gradient_of(one[[index]], other[[index]], torch.float32)
+        assert alone.iterations == together.iterations[index]
+        torch.testing.assert_close(alone.loss[0], together.loss[index])
+        torch.testing.assert_close(alone_gradient[0], gradient[index])
+
+
+def test_a_large_set_does_not_change_the_precision_of_a_small_one():
+    one, other = torch.zeros(2, 1, 1), torch.tensor([[[1.0]], [[1e4]]])
+    alone, together = sinkhorn_divergence(one[:1], other[:1]), sinkhorn_divergence(one, other)
+    assert alone.marginal_error > 1e-7  # what rounding to float32 leaves open
+    assert alone.marginal_error == together.marginal_error[0]
+
+
+def test_padding_has_no_say_in_the_blur_to_begin_with(generator):
+    one, other = torch.rand(2, 1, 7, 2, dtype=torch.float64, generator=generator) + 100
+    padded, mask = torch.full((1, 9, 2), float("nan"), dtype=torch.float64), torch.arange(9) < 7
+    padded[:, :7] = other
+    alone = sinkhorn_divergence(one, other)
+    masked = sinkhorn_divergence(one, padded, mask.unsqueeze(0))
+    assert alone.iterations == masked.iterations  # filled with 0, padding is 140 away
+    torch.testing.assert_close(masked.loss, alone.loss)
+
+
+def test_padding_has_no_say_in_the_precision():
+    one = torch.full((1, 1, 2), 1000.0)
+    padded, mask = one.repeat(1, 2, 1), torch.tensor([[True, False]])
+    result = sinkhorn_divergence(one, padded, mask)
+    assert result.marginal_error == 0  # equal elements cost exactly 0
 
 
 @pytest.mark.parametrize("option", ["epsilon", "iterations", "tolerance"])

@@ -4,7 +4,12 @@ import pytest
 import torch
 
 from torchsets.boxes import box_iou
-from torchsets.metrics import average_precision, box_average_precision, state_average_precision
+from torchsets.metrics import (
+    average_precision,
+    box_average_precision,
+    pairwise_average_precision,
+    state_average_precision,
+)
 from torchsets.padded import lengths_to_mask
 
 THRESHOLDS = [0.0, 0.3, 0.5, 0.8, 0.95]
@@ -126,7 +131,91 @@ def test_state_precision_agrees_with_a_loop(seed):
     torch.testing.assert_close(result, torch.tensor(expected, dtype=torch.float64))
 
 
+def points_by_distance(points, scores, targets, target_mask, *, thresholds, mask=None):
+    return pairwise_average_precision(
+        torch.cdist(points, targets), scores, target_mask, thresholds=thresholds, mask=mask
+    )
+
+
+def points_by_similarity(points, scores, targets, target_mask, *, thresholds, mask=None):
+    return pairwise_average_precision(
+        -torch.cdist(points, targets),
+        scores,
+        target_mask,
+        thresholds=[-threshold for threshold in thresholds],
+        largest=True,
+        mask=mask,
+    )
+
+
+def random_points(*shape, generator):
+    return torch.rand(*shape, 3, generator=generator, dtype=torch.float64)
+
+
+def test_pairs_of_boxes_give_the_precision_of_boxes(generator):
+    boxes, scores, targets, mask = random_task(random_boxes, generator=generator)
+    real = torch.rand(scores.shape, generator=generator) < 0.8
+    expected = box_average_precision(boxes, scores, targets, mask, thresholds=THRESHOLDS, mask=real)
+    overlap = box_iou(boxes, targets)
+    result = pairwise_average_precision(
+        overlap, scores, mask, thresholds=THRESHOLDS, largest=True, mask=real
+    )
+    assert torch.equal(result, expected)
+
+
+@pytest.mark.parametrize("metric", [points_by_distance, points_by_similarity])
+@pytest.mark.parametrize("seed", range(3))
+def test_pairwise_precision_agrees_with_a_loop(metric, seed):
+    generator = torch.Generator().manual_seed(seed)
+    points, scores, targets, mask = random_task(random_points, generator=generator)
+    distance = torch.cdist(points, targets)
+
+    def closest(image, slot, candidates):
+        return min(candidates, key=lambda m: distance[image, slot, m], default=None)
+
+    expected = [
+        loop(points, scores, mask, closest, lambda i, n, m, t=t: distance[i, n, m] <= t)
+        for t in DISTANCES
+    ]
+    result = metric(points, scores, targets, mask, thresholds=DISTANCES)
+    torch.testing.assert_close(result, torch.tensor(expected, dtype=torch.float64))
+
+
+@pytest.mark.parametrize("bad", [torch.inf, torch.nan])
+@pytest.mark.parametrize("largest", [False, True])
+def test_a_forbidden_pair_is_never_matched_and_not_chosen(bad, largest):
+    sign = -1 if largest else 1
+    pairs = sign * torch.tensor([[[bad, 3.0], [bad, bad]]])
+    result = pairwise_average_precision(
+        pairs,
+        torch.tensor([[0.5, 0.9]]),
+        thresholds=[sign * torch.inf, sign * 2.0],
+        largest=largest,
+    )
+    assert result.tolist() == [0.25, 0.0]  # found second, one of two targets
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (dict(pairs=torch.zeros(2, 3)), r"pairs must have shape \(I, N, M\) = \(any, any, any\)"),
+        (dict(pairs=torch.zeros(2, 3, 4).long()), "pairs must be floating point"),
+        (dict(scores=torch.zeros(2, 4)), r"scores must have shape \(I, N\) = \(2, 3\)"),
+        (dict(scores=torch.zeros(2, 3).long()), "scores must be floating point"),
+        (dict(target_mask=torch.ones(2, 3).bool()), r"target_mask must have shape \(2, 4\)"),
+        (dict(mask=torch.ones(2, 4).bool()), r"mask must have shape \(2, 3\) to match pairs"),
+        (dict(mask=torch.ones(2, 3)), "mask must be bool"),
+    ],
+)
+def test_pairwise_precision_rejects_bad_input(arguments, message):
+    good = dict(pairs=torch.zeros(2, 3, 4), scores=torch.zeros(2, 3))
+    with pytest.raises(ValueError, match=message):
+        pairwise_average_precision(**{**good, **arguments}, thresholds=[0.5])
+
+
 METRICS = [
+    pytest.param(points_by_distance, random_points, DISTANCES, id="distances"),
+    pytest.param(points_by_similarity, random_points, DISTANCES, id="similarities"),
     pytest.param(box_average_precision, random_boxes, THRESHOLDS, id="boxes"),
     pytest.param(state_average_precision, random_states, DISTANCES, id="states"),
 ]

@@ -107,6 +107,7 @@ def test_nothing_costs_nothing(batch, size):
         (torch.zeros(1, 2, 2), torch.zeros(1, 3, 3), None, r"costs must fit permutation \(1, 2, 2"),
         (torch.zeros(1, 4, 4), torch.zeros(1, 4, 4), (2, 2), r"costs must have shape \(B, 2, N, N"),
         (torch.zeros(1, 4, 4), torch.zeros(1, 2, 4, 4), (2, 3), r"N = 2 \* 3 for the grid"),
+        (torch.zeros(1, 4, 4), torch.zeros(1, 2, 4, 4), (-2, -2), "grid must not be negative"),
         (torch.zeros(1, 4, 4), torch.zeros(1, 2, 4, 4).long(), (2, 2), "costs must be floating"),
     ],
 )

@@ -59,6 +59,8 @@ def test_masked_scores_stay_zero(generator):
     [
         ({"steps": 0}, "steps must be at least 1, got 0"),
         ({"temperature": 0.0}, "temperature must be positive, got 0"),
+        ({"temperature": float("nan")}, "temperature must be positive, got nan"),
+        ({"noise": float("nan")}, "noise must be at least 0, got nan"),
         ({"noise": -1.0}, "noise must be at least 0, got -1"),
     ],
 )

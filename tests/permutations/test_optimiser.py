@@ -13,12 +13,14 @@ from torchsets.permutations import (
     sinkhorn,
 )
 from torchsets.testing import (
+    assert_empty_batches_connected,
     assert_handles_small_sets,
     assert_ignores_padding,
     assert_no_gradient_to_padding,
     assert_permutation_equivariant,
     assert_permutation_invariant,
     assert_sets_independent,
+    assert_twice_differentiable,
     random_sets,
 )
 
@@ -304,6 +306,8 @@ def test_the_ordered_elements_obey_the_invariant_laws(initial, generator):
     assert_no_gradient_to_padding(ordered, elements, mask)
     assert_sets_independent(ordered, elements, mask)
     assert_handles_small_sets(ordered, 2)
+    assert_empty_batches_connected(ordered, 2)
+    assert_twice_differentiable(ordered, elements, mask)
 
 
 def test_the_permutation_obeys_the_equivariant_laws(generator):
@@ -316,7 +320,9 @@ def test_the_permutation_obeys_the_equivariant_laws(generator):
     assert_permutation_equivariant(permutation, elements, mask)
     assert_ignores_padding(permutation, elements, mask, equivariant=True)
     assert_no_gradient_to_padding(permutation, elements, mask)
-    assert_sets_independent(permutation, elements, mask, equivariant=True)
+    assert_sets_independent(permutation, elements, mask)
+    assert_empty_batches_connected(permutation, 2)
+    assert_twice_differentiable(permutation, elements, mask)
 
 
 def test_real_elements_come_first(generator):
@@ -394,6 +400,7 @@ COSTS = torch.zeros(2, 4, 4)
     [
         (torch.zeros(4, 4), {}, r"costs must have shape \(B, N, N\)"),
         (COSTS, {"steps": -1}, "steps must be at least 0, got -1"),
+        (COSTS, {"step_size": float("nan")}, "step_size must be finite, got nan"),
         (COSTS, {"initial": torch.zeros(2, 3, 3)}, r"initial must have shape \(2, 4, 4\)"),
         (COSTS, {"initial": torch.zeros(4, 4)}, r"initial must have shape \(B, N, N\)"),
         (COSTS, {"mask": torch.ones(2, 4)}, "mask must be bool"),
@@ -402,7 +409,7 @@ COSTS = torch.zeros(2, 4, 4)
         (
             torch.zeros(2, 2, 4, 4),
             {"grid": (2, 2), "mask": torch.ones(2, 4).bool()},
-            "mask must be None for a grid",
+            "mask is not supported with grid",
         ),
     ],
 )
@@ -414,6 +421,8 @@ def test_rejects_bad_input(costs, options, message):
 def test_the_module_rejects_bad_input():
     with pytest.raises(ValueError, match="steps must be at least 0, got -1"):
         PermutationOptimiser(PairwiseCost(2, 4), steps=-1)
+    with pytest.raises(ValueError, match=r"grid must not be negative, got \(-2, -2\)"):
+        PermutationOptimiser(PairwiseCost(2, 4, outputs=2), grid=(-2, -2))
     model = PermutationOptimiser(PairwiseCost(2, 4, outputs=2), grid=(2, 2))
-    with pytest.raises(ValueError, match="mask must be None for a grid"):
+    with pytest.raises(ValueError, match="mask is not supported with grid"):
         model(torch.zeros(1, 4, 2), torch.ones(1, 4).bool())

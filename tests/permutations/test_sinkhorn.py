@@ -186,6 +186,7 @@ def test_compiles_with_the_same_values_and_gradients(generator):
         (torch.zeros(1, 3, 3).long(), {}, "scores must be floating point"),
         (torch.zeros(1, 3, 3), {"steps": 0}, "steps must be at least 1, got 0"),
         (torch.zeros(1, 3, 3), {"temperature": 0.0}, "temperature must be positive, got 0"),
+        (torch.zeros(1, 3, 3), {"temperature": torch.nan}, "temperature must be positive, got nan"),
         (torch.zeros(1, 3, 3), {"mask": torch.ones(1, 3)}, "mask must be bool"),
         (torch.zeros(1, 3, 3), {"mask": torch.ones(1, 2).bool()}, r"mask must have shape \(1, 3\)"),
     ],

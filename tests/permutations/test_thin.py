@@ -35,12 +35,36 @@ def test_values_and_gradients_are_those_of_sinkhorn(largest, generator):
     torch.testing.assert_close(results[0], results[1])
 
 
-def test_float32_is_as_exact_as_sinkhorn(generator):
-    pull = pulls(4.0, generator)
-    exact = sinkhorn(scores(pull))
-    left, right = thin_permutation(pull.float(), thin_rank(pull.float()), 4)
-    usual = sinkhorn(scores(pull.float()))
-    assert (left @ right - exact).abs().amax() < 2 * (usual - exact).abs().amax()
+@pytest.mark.parametrize("largest", [1.0, 4.0, 5.0])
+@pytest.mark.parametrize("balanced", [False, True])
+def test_float32_is_as_exact_as_sinkhorn(largest, balanced, generator):
+    pull = pulls(largest, generator)
+    if balanced:  # antisymmetric costs have pulls that sum to 0
+        pull = pull - pull.mean(dim=1, keepdim=True)
+        pull = largest * pull / pull.abs().amax()
+    pull = pull.float()
+    weights = torch.rand(2, SIZE, SIZE, generator=generator, dtype=torch.float64)
+    rank = thin_rank(pull)
+
+    def thin(pull):
+        return torch.bmm(*thin_permutation(pull, rank, 4))
+
+    def dense(pull):
+        return sinkhorn(scores(pull))
+
+    def value_and_gradient(soft_permutation, dtype):
+        chosen = pull.to(dtype).requires_grad_()
+        soft = soft_permutation(chosen)
+        (gradient,) = torch.autograd.grad((soft * weights.to(dtype)).sum(), chosen)
+        return soft.detach().double(), gradient.double()
+
+    exact = value_and_gradient(dense, torch.float64)
+    found = value_and_gradient(thin, torch.float32)
+    # Roundings of the largest entry: 2 to 8 were seen, and 48 to 1100 with all in float32. The
+    # gradient cancels between large entries, up to 1400 roundings for pulls of 5.
+    for result, truth, roundings in zip(found, exact, (20, 4000), strict=True):
+        error = (result - truth).abs().amax() / truth.abs().amax()
+        assert error < roundings * 2**-24
 
 
 @pytest.mark.parametrize(

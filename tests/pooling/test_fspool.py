@@ -6,7 +6,13 @@ import torch
 from torchsets.padded import lengths_to_mask
 from torchsets.piecewise import piecewise_linear
 from torchsets.pooling import FSPool, FSUnpool, fspool, max_pool, sum_pool
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import (
+    assert_empty_batches_connected,
+    assert_handles_scales,
+    assert_obeys_laws,
+    assert_twice_differentiable,
+    random_sets,
+)
 
 MASK = torch.tensor([[1, 1, 1, 1, 1, 1], [0, 1, 0, 1, 1, 0], [0, 0, 0, 0, 1, 0], [0] * 6]).bool()
 CLOSE = {"rtol": 1e-6, "atol": 1e-9}  # the author's numbers, float64
@@ -125,6 +131,45 @@ def test_pooling_obeys_the_laws(sizes, generator):
     assert_obeys_laws(relaxed_pool(pool), *sets)
 
 
+def test_an_exact_order_gives_equal_elements_the_same_results_as_a_set(generator):
+    """Which of the equal elements gets which result is decided by their slots."""
+    elements, mask = random_sets([6], features=3, generator=generator)
+    elements[:, 3:] = elements[:, :3]
+    function = unpooled(None)
+    expected = function(elements, mask)[0]
+    assert not torch.allclose(expected[3:], expected[:3])
+    order = torch.tensor([5, 1, 3, 2, 0, 4])
+    shuffled = function(elements[:, order], mask)[0]
+
+    def as_set(rows):
+        return rows[rows[:, 0].argsort()]
+
+    torch.testing.assert_close(as_set(shuffled), as_set(expected))
+    relaxed = unpooled(1.0)(elements, mask)[0]
+    torch.testing.assert_close(relaxed[3:], relaxed[:3])
+
+
+@pytest.mark.parametrize("size", [1, 6, 21, 22, 100])
+def test_the_maximum_is_a_special_case_for_up_to_as_many_elements_as_points(size, generator):
+    elements = torch.randn(1, size, 1, generator=generator)
+    weight = torch.zeros(1, 21)
+    weight[0, 0] = 1
+    is_maximum = torch.allclose(fspool(elements, weight), elements.amax(dim=1))
+    assert is_maximum == (size <= 21)
+
+
+@pytest.mark.parametrize("temperature", [None, 1.0])
+def test_pooling_and_unpooling_are_finite_at_any_scale(temperature):
+    torch.manual_seed(0)
+    pool, unpool = FSPool(3), FSUnpool(3)
+
+    def function(elements, mask):
+        pooled, order = pool.pool_with_order(elements, mask, temperature=temperature)
+        return pooled, unpool(pooled, order, mask)
+
+    assert_handles_scales(function, features=3)
+
+
 @pytest.mark.parametrize("temperature", [None, 1.0])
 @pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2]])
 def test_unpooling_obeys_the_laws(sizes, temperature, generator):
@@ -134,6 +179,8 @@ def test_unpooling_obeys_the_laws(sizes, temperature, generator):
     if temperature is not None:
         assert_obeys_laws(function, elements, mask, equivariant=True)
         return
+    assert_twice_differentiable(function, elements, mask)
+    assert_empty_batches_connected(function, features=3)
     order = torch.rand(mask.shape, generator=generator).argsort(dim=1)
     shuffled = function(elements.take_along_dim(order.unsqueeze(-1), 1), mask.gather(1, order))
     torch.testing.assert_close(

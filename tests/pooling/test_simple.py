@@ -13,7 +13,7 @@ from torchsets.pooling import (
     min_pool,
     sum_pool,
 )
-from torchsets.testing import assert_obeys_laws, random_sets
+from torchsets.testing import assert_handles_scales, assert_obeys_laws, random_sets
 
 POOLS = [
     pytest.param(sum_pool, SumPool(), lambda one: one.sum(dim=0), id="sum"),
@@ -27,6 +27,23 @@ POOLS = [
 @pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2]])
 def test_obeys_the_laws(function, module, oracle, sizes, generator):
     assert_obeys_laws(function, *random_sets(sizes, features=3, generator=generator))
+
+
+@pytest.mark.parametrize(("function", "module", "oracle"), POOLS)
+def test_is_finite_at_any_scale(function, module, oracle):
+    assert_handles_scales(function, features=3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("function", "module", "oracle"), POOLS)
+def test_half_precision_is_summed_in_float32(function, module, oracle, dtype, generator):
+    """The sum of some feature is beyond float16, its mean is not."""
+    elements = 100 + torch.rand(2, 1000, 3, generator=generator)
+    elements[..., 1:] /= 10
+    elements = elements.to(dtype)
+    expected = function(elements.float()).to(dtype)
+    assert expected.isinf().any() == (function is sum_pool and dtype == torch.float16)
+    torch.testing.assert_close(function(elements), expected)
 
 
 @pytest.mark.parametrize(("function", "module", "oracle"), POOLS)

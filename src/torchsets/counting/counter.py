@@ -17,13 +17,13 @@ from torchsets.piecewise import PiecewiseLinear, monotone_values
 
 
 class CountDetails(NamedTuple):
-    """What the counting module saw in each set, for looking at it.
+    """What the counting module saw in each set, for inspection.
 
     Attributes:
         A: Attention matrix, the outer product of the weights, (B, n, n).
         D: Distance matrix, 1 - overlap, (B, n, n).
         C: Count matrix, whose sum is the square of the count, (B, n, n).
-        count: The count before it is turned into a vector, (B,).
+        total: The count before it is turned into a vector, (B,).
         confidence: Factor of the output from 0 to 1, (B,).
         kept: Slots of the n largest weights in the order of the slots, (B, n), long.
     """
@@ -31,7 +31,7 @@ class CountDetails(NamedTuple):
     A: Tensor
     D: Tensor
     C: Tensor
-    count: Tensor  # type: ignore[assignment]  # hides tuple.count, which nobody needs here
+    total: Tensor
     confidence: Tensor
     kept: Tensor
 
@@ -78,7 +78,9 @@ class Counter(nn.Module):
         """Count features of each set.
 
         Args:
-            boxes: Boxes (x1, y1, x2, y2), (B, N, 4), floating point.
+            boxes: Boxes (x1, y1, x2, y2), (B, N, 4), floating point. One with x2 < x1 or y2 < y1
+                overlaps nothing and counts as an object of its own; see
+                :func:`torchsets.boxes.check_boxes`.
             attention: Weight or logit of each box, (B, N), floating point.
             mask: True where a box is real, (B, N), bool. None: all are real.
 
@@ -117,14 +119,15 @@ class Counter(nn.Module):
         return self._features(self._distance_graph(distances, attention, mask)).to(attention.dtype)
 
     def inspect(self, boxes: Tensor, attention: Tensor, mask: Tensor | None = None) -> CountDetails:
-        """The matrices, count and confidence behind ``forward(boxes, attention, mask)``."""
-        return self._details(self._box_graph(boxes, attention, mask))
+        """The matrices, count and confidence behind ``forward``, in the dtype of ``attention``."""
+        return self._details(self._box_graph(boxes, attention, mask), attention.dtype)
 
     def inspect_distances(
         self, distances: Tensor, attention: Tensor, mask: Tensor | None = None
     ) -> CountDetails:
         """The matrices, count and confidence behind ``from_distances``."""
-        return self._details(self._distance_graph(distances, attention, mask))
+        graph = self._distance_graph(distances, attention, mask)
+        return self._details(graph, attention.dtype)
 
     def _box_graph(self, boxes: Tensor, attention: Tensor, mask: Tensor | None) -> Graph:
         logits = self.attention == "logits"
@@ -174,10 +177,9 @@ class Counter(nn.Module):
         # the diagonal of D is 0, half away from 1 / 2
         mean_distance = (2 * by_distance.sum(dim=0) + n / 2) / at_least_one.square()
         sum_of_means = by_weight.sum(dim=0) / at_least_one + mean_distance
-        confidence: Tensor = f8(sum_of_means.where(n > 0, 1))
-        return confidence
+        return f8(sum_of_means.where(n > 0, 1))
 
-    def _details(self, graph: Graph) -> CountDetails:
+    def _details(self, graph: Graph, dtype: torch.dtype) -> CountDetails:
         edges, loops = self._edges(graph)
         first, second = pairs(graph.weights)
         products = graph.weights[first] * graph.weights[second]
@@ -185,11 +187,11 @@ class Counter(nn.Module):
         if graph.valid is not None:
             distances = distances.where(graph.valid[first] & graph.valid[second], 0)
         return CountDetails(
-            _matrix(products, graph.weights.square()),
-            _matrix(distances, torch.zeros_like(loops)),
-            _matrix(edges, loops),
-            _count(edges, loops),
-            self._confidence(graph),
+            _matrix(products, graph.weights.square()).to(dtype),
+            _matrix(distances, torch.zeros_like(loops)).to(dtype),
+            _matrix(edges, loops).to(dtype),
+            _count(edges, loops).to(dtype),
+            self._confidence(graph).to(dtype),
             graph.kept,
         )
 

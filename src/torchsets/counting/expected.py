@@ -22,7 +22,8 @@ def expected_count(
     Nothing is thresholded, so the result has a gradient in scores and boxes.
 
     Args:
-        boxes: Boxes (x1, y1, x2, y2), (B, N, 4), floating point.
+        boxes: Boxes (x1, y1, x2, y2), (B, N, 4), floating point. One with x2 < x1 or y2 < y1
+            overlaps nothing and adds its score; see :func:`torchsets.boxes.check_boxes`.
         scores: Probability that each box shows an object, (B, N), floating point. Among equal
             scores the first slot goes first.
         mask: True where a box is real, (B, N), bool. None: all are real.
@@ -33,7 +34,7 @@ def expected_count(
         The count of each set, (B,). An empty set gives 0.
 
     Raises:
-        ValueError: If a shape or dtype differs from the above, or ``overlap`` does not rise.
+        ValueError: If a shape or dtype differs from the above, or ``overlap`` does not increase.
 
     Example:
         >>> box, near, far = [0.0, 0.0, 2.0, 2.0], [0.0, 0.0, 2.0, 1.9], [5.0, 5.0, 6.0, 6.0]
@@ -45,7 +46,7 @@ def expected_count(
     check_floating(scores, name="scores")
     low, high = overlap
     if not low < high:
-        raise ValueError(f"overlap must be two rising numbers, got {overlap}")
+        raise ValueError(f"overlap must be two increasing numbers, got {overlap}")
     scores = scores.masked_fill(~real, 0)
     rank = scores.detach().masked_fill(~real, -torch.inf)
     order = rank.sort(dim=1, descending=True, stable=True).indices

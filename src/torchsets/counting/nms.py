@@ -1,5 +1,7 @@
 """Counting by discrete choices: threshold the scores, suppress duplicates, count the rest."""
 
+import math
+
 from torch import Tensor
 
 from torchsets._checks import check_padded_sets, check_shape
@@ -27,7 +29,8 @@ def count_by_nms(
         Number of objects in each set, (B,), long. It has no gradient.
 
     Raises:
-        ValueError: If a shape or dtype differs from the above.
+        ValueError: If a shape or dtype differs from the above, an option is nan, or a box that
+            takes part has x2 < x1 or y2 < y1.
 
     Example:
         >>> import torch
@@ -37,5 +40,7 @@ def count_by_nms(
     """
     real = check_padded_sets(boxes, mask, name="boxes")
     check_shape(scores, tuple(real.shape), name="scores", letters="(B, N)")
+    if math.isnan(min_score):
+        raise ValueError(f"min_score must be a number, got {min_score}")
     candidates = real & (scores >= min_score)
     return non_maximum_suppression(boxes, scores, candidates, threshold=threshold).sum(dim=1)

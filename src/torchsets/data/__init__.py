@@ -1,22 +1,21 @@
 """Sets to learn from: generated, embedded, and downloaded once."""
 
 from torchsets._catalogue import data_folder
-from torchsets.data.digits import digit_point_sets, small_digit_sets
+from torchsets.data.digits import small_digit_sets
 from torchsets.data.idx import read_idx
 from torchsets.data.minibatches import Minibatches, SizeBuckets
 from torchsets.data.mnist import idx_point_sets, mnist_point_sets
-from torchsets.data.point_sets import PointSets, add_noise, jitter
+from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 
 __all__ = [
     "CountingSets",
+    "LabelledSets",
     "Minibatches",
-    "PointSets",
     "SizeBuckets",
     "add_noise",
     "data_folder",
-    "digit_point_sets",
     "idx_point_sets",
     "jitter",
     "mnist_point_sets",
@@ -25,4 +24,5 @@ __all__ = [
     "small_digit_sets",
     "toy_counting_sets",
     "turned_polygons",
+    "with_mask_feature",
 ]

@@ -1,15 +1,17 @@
-"""Read arrays in the idx format, in which MNIST and its kin are published."""
+"""Read arrays in the idx format, in which MNIST and datasets like it are published."""
 
 import gzip
 import math
 import struct
 import zlib
+from io import BufferedIOBase
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
+_PORTION = 1 << 20  # bytes
 
 
 def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
@@ -32,29 +34,38 @@ def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
         array([7, 2, 1], dtype=uint8)
     """
     path = Path(path)
-    content = _read_bytes(path)
-    if len(content) < 4 or content[:2] != b"\0\0" or content[2] not in _TYPES:
-        raise ValueError(f"{path} must be an idx file, got one that begins with {content[:4]!r}")
-    start = 4 + 4 * content[3]
-    if len(content) < start:
-        raise ValueError(f"{path} must state {content[3]} sizes, got {len(content)} bytes in all")
-    shape = struct.unpack(f">{content[3]}I", content[4:start])
-    kind = np.dtype(_TYPES[content[2]])
-    expected = start + math.prod(shape) * kind.itemsize
-    if len(content) != expected:
-        state = "cut off" if len(content) < expected else "too long"
+    try:
+        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as stream:
+            kind, shape = _read_head(stream, path)
+            size = math.prod(shape) * kind.itemsize
+            # One byte more shows what is too long. All of it could be a thousand times the file.
+            content = _read_at_most(stream, size + 1)
+    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
+        raise ValueError(f"{path} must be a whole gzip file, got one with: {error}") from error
+    if len(content) != size:
+        start = 4 + 4 * len(shape)
+        got = f"{start + len(content)}: it is cut off" if len(content) < size else "more: too long"
         raise ValueError(
-            f"{path} must have {expected} bytes for an array of shape {shape}, "
-            f"got {len(content)}: it is {state}"
+            f"{path} must have {start + size} bytes for an array of shape {shape}, got {got}"
         )
-    values = np.frombuffer(content, dtype=kind, offset=start).reshape(shape)
+    values = np.frombuffer(content, dtype=kind).reshape(shape)
     return values.astype(kind.newbyteorder("="))
 
 
-def _read_bytes(path: Path) -> bytes:
-    if path.suffix != ".gz":
-        return path.read_bytes()
-    try:
-        return gzip.decompress(path.read_bytes())
-    except (EOFError, zlib.error, gzip.BadGzipFile) as error:
-        raise ValueError(f"{path} must be a whole gzip file, got one with: {error}") from error
+def _read_head(stream: BufferedIOBase, path: Path) -> tuple[np.dtype[Any], tuple[int, ...]]:
+    """The type and the shape that the file states."""
+    start = _read_at_most(stream, 4)
+    if len(start) < 4 or start[:2] != b"\0\0" or start[2] not in _TYPES:
+        raise ValueError(f"{path} must be an idx file, got one that begins with {start!r}")
+    sizes = _read_at_most(stream, 4 * start[3])
+    if len(sizes) < 4 * start[3]:
+        raise ValueError(f"{path} must state {start[3]} sizes, got {4 + len(sizes)} bytes in total")
+    return np.dtype(_TYPES[start[2]]), struct.unpack(f">{start[3]}I", sizes)
+
+
+def _read_at_most(stream: BufferedIOBase, size: int) -> bytes:
+    """Read in portions: memory for all of ``size`` at once might be more than there is."""
+    content = bytearray()
+    while portion := stream.read(min(size - len(content), _PORTION)):
+        content += portion
+    return bytes(content)

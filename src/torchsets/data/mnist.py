@@ -9,12 +9,12 @@ import numpy as np
 from torchsets._catalogue import MNIST
 from torchsets.data.files import find_file
 from torchsets.data.idx import read_idx
-from torchsets.data.point_sets import MEAN_LEVEL, PointSets, images_to_sets
+from torchsets.data.point_sets import MEAN_LEVEL, LabelledSets, images_to_sets
 
 _SPLITS = {"train": "train", "test": "t10k"}
 
 
-def mnist_point_sets(split: str, *, mirrors: Sequence[str] = MNIST.mirrors) -> PointSets:
+def mnist_point_sets(split: str, *, mirrors: Sequence[str] = MNIST.mirrors) -> LabelledSets:
     """Load MNIST as sets of points: the pixels above the mean level, x and y in [0, 1].
 
     The files are looked for in the folder ``mnist`` of ``TORCHSETS_DATA`` (by default of the
@@ -37,7 +37,9 @@ def mnist_point_sets(split: str, *, mirrors: Sequence[str] = MNIST.mirrors) -> P
     return idx_point_sets(MNIST.path(""), split)
 
 
-def idx_point_sets(folder: str | Path, split: str, *, threshold: float = MEAN_LEVEL) -> PointSets:
+def idx_point_sets(
+    folder: str | Path, split: str, *, threshold: float = MEAN_LEVEL
+) -> LabelledSets:
     """Load a dataset that has MNIST's file names and format, such as Fashion-MNIST, as sets.
 
     Args:

@@ -1,67 +1,37 @@
-"""Many labelled sets of different sizes without padding: all points one after the other."""
+"""Labelled sets of points, with noise, jitter and images as sets."""
 
 import hashlib
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from torchsets.padded import SetBatch
+from torchsets.sets import Sets
 
 MEAN_LEVEL = 0.1307  # the mean brightness of a pixel of MNIST, of 1
 
 
-class PointSets:
-    """Labelled sets, flat, so that a batch is one gather and no loop over sets.
+class LabelledSets(NamedTuple):
+    """Sets with a label each; it unpacks as ``sets, labels = ...``.
 
-    Args:
-        values: The elements of all sets, (total, D), floating point.
-        sizes: The number of elements of each set, (S,), long.
-        labels: The label of each set, (S,), long.
-
-    Example:
-        >>> sets = PointSets(torch.rand(5, 2), torch.tensor([2, 3]), torch.tensor([7, 1]))
-        >>> sets.batch(torch.tensor([1]))
-        SetBatch(1 sets of 3 to 3 elements, 2 features, float32, cpu)
+    Attributes:
+        sets: S sets, stored flat.
+        labels: The label of each, (S,), long.
     """
 
-    def __init__(self, values: Tensor, sizes: Tensor, labels: Tensor) -> None:
-        if int(sizes.sum()) != len(values) or sizes.shape != labels.shape:
-            raise ValueError(
-                f"sizes must add up to the {len(values)} rows of values and have a label each, "
-                f"got {len(sizes)} sizes with the sum {int(sizes.sum())} and {len(labels)} labels"
-            )
-        self.values, self.sizes, self.labels = values, sizes, labels
-        self._starts = sizes.cumsum(0) - sizes
+    sets: Sets
+    labels: Tensor
 
-    def __len__(self) -> int:
-        return len(self.sizes)
-
-    def batch(self, chosen: Tensor, *, size: int | None = None) -> SetBatch:
-        """Pad some of the sets, (B,) long, to ``size`` slots; None: to the largest of them."""
-        sizes = self.sizes[chosen]
-        largest = int(sizes.max()) if len(sizes) else 0
-        slots = largest if size is None else size
-        if slots < largest:
-            raise ValueError(f"size must be at least {largest}, the largest set, got {size}")
-        position = torch.arange(slots)
-        mask = position < sizes.unsqueeze(1)
-        # Where there is padding any row will do: it is set to 0 below.
-        rows = torch.where(mask, self._starts[chosen].unsqueeze(1) + position, 0)
-        return SetBatch(self.values[rows].masked_fill_(~mask.unsqueeze(-1), 0), mask)
+    def select(self, index: Tensor) -> "LabelledSets":
+        """Some of the sets, (K,) long, in that order, with their labels."""
+        return LabelledSets(self.sets[index], self.labels[index])
 
     def digest(self) -> str:
-        """Return a short fingerprint of all points, sizes and labels."""
-        digest = hashlib.sha256()
-        for part in (self.values, self.sizes, self.labels):
-            digest.update(part.numpy().tobytes())
-        return digest.hexdigest()[:16]
-
-    def select(self, chosen: Tensor) -> "PointSets":
-        """Some of the sets, (B,) long, in that order."""
-        batch = self.batch(chosen)
-        return PointSets(batch.elements[batch.mask], self.sizes[chosen], self.labels[chosen])
+        """Return a short fingerprint of all elements, sizes and labels."""
+        parts = self.sets.digest().encode() + self.labels.numpy().tobytes()
+        return hashlib.sha256(parts).hexdigest()[:16]
 
 
 def add_noise(sets: SetBatch, sigma: float, *, generator: torch.Generator) -> SetBatch:
@@ -77,6 +47,18 @@ def add_noise(sets: SetBatch, sigma: float, *, generator: torch.Generator) -> Se
     noise = torch.randn(sets.elements.shape, generator=generator, dtype=sets.elements.dtype)
     noise.masked_fill_(~sets.mask.unsqueeze(-1), 0)
     return SetBatch(torch.add(sets.elements, noise, alpha=sigma), sets.mask)
+
+
+def with_mask_feature(sets: SetBatch) -> SetBatch:
+    """Append a feature that is 1 at real elements and 0 at padding.
+
+    Example:
+        >>> sets = SetBatch.from_list([[[0.5]], [[2.0], [3.0]]])
+        >>> with_mask_feature(sets).elements[0].tolist()
+        [[0.5, 1.0], [0.0, 0.0]]
+    """
+    presence = sets.mask.unsqueeze(-1).to(sets.elements.dtype)
+    return SetBatch(torch.cat([sets.elements, presence], dim=-1), sets.mask)
 
 
 def jitter(sets: SetBatch, scale: float, *, generator: torch.Generator) -> SetBatch:
@@ -97,7 +79,7 @@ def jitter(sets: SetBatch, scale: float, *, generator: torch.Generator) -> SetBa
 
 def images_to_sets(
     images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], *, threshold: float, seed: int = 0
-) -> PointSets:
+) -> LabelledSets:
     """Turn images into the sets of their bright pixels, in random order.
 
     Args:
@@ -112,12 +94,10 @@ def images_to_sets(
     whole = np.issubdtype(images.dtype, np.integer)
     bright = images > (np.iinfo(images.dtype).max * threshold if whole else threshold)
     which, row, column = np.nonzero(bright)
-    chance = np.random.default_rng(seed).integers(1 << 32, size=len(which))
-    shuffled = np.argsort((which << 32) | chance)  # within each set
+    keys = np.random.default_rng(seed).integers(1 << 32, size=len(which))
+    shuffled = np.argsort((which << 32) | keys)  # within each set
     x = column[shuffled] / (images.shape[2] - 1)
     y = 1 - row[shuffled] / (images.shape[1] - 1)
-    return PointSets(
-        torch.from_numpy(np.stack([x, y], axis=1)).float(),
-        torch.from_numpy(bright.sum(axis=(1, 2), dtype=np.int64)),
-        torch.from_numpy(labels.astype(np.int64)),
-    )
+    points = torch.from_numpy(np.stack([x, y], axis=1)).float()
+    sizes = torch.from_numpy(bright.sum(axis=(1, 2), dtype=np.int64))
+    return LabelledSets(Sets(points, sizes), torch.from_numpy(labels.astype(np.int64)))

@@ -57,7 +57,7 @@ def toy_counting_sets(
         True
 
     Reference:
-        The thesis, lines 2463-2500.
+        The thesis, section 3.5.1 (toy task).
     """
     if not 0 < side <= 1:
         raise ValueError(f"side must be above 0 and at most 1, got {side}")

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_elements, check_mask
 from torchsets.mlp import MLP
 from torchsets.pooling import FSPool, FSUnpool
 
@@ -11,8 +11,10 @@ from torchsets.pooling import FSPool, FSUnpool
 class FSPoolAutoEncoder(nn.Module):
     """Squeeze a set into a vector and restore it in its own order, so that plain MSE is a loss.
 
-    It is equivariant: permuting the set permutes the output. The order carries information past
-    the latent vector, so this is an auto-encoder and not a way to generate sets.
+    It is equivariant: permuting the set permutes the output. With ``temperature=None`` this holds
+    for distinct elements: the exact order gives equal ones different ranks, by their slots or by
+    the rounding of the encoder. The order carries information past the latent vector, so this is an
+    auto-encoder and not a way to generate sets.
 
     Args:
         features: Number of features of an element.
@@ -51,8 +53,9 @@ class FSPoolAutoEncoder(nn.Module):
 
     def encode(self, elements: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Tensor]:
         """Return the latent vectors (B, L) and the order, as FSPool gives it."""
+        check_elements(elements)
         if mask is not None:
-            check_padded_sets(elements, mask)
+            check_mask(mask, elements.shape[:2], of="elements")
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
         hidden = self.element_encoder(elements)
         pooled, order = self.pool.pool_with_order(hidden, mask, temperature=self.temperature)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_elements, check_mask
 
 
 class DeepSets(nn.Module):
@@ -33,8 +33,9 @@ class DeepSets(nn.Module):
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         """Encode padded sets (B, N, D) with their mask (B, N) to vectors (B, L)."""
+        check_elements(elements)
         if mask is not None:
-            check_padded_sets(elements, mask)
+            check_mask(mask, elements.shape[:2], of="elements")
             # Before the first layer: nan in padding would give nan in its weight gradient.
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
         result: Tensor = self.outer(self.pool(self.inner(elements), mask))

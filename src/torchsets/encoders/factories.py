@@ -43,8 +43,7 @@ def mlp_encoder(
         torch.Size([2, 64])
     """
     learned = latent - size_feature
-    parts = MLP(inputs, hidden, learned, layers=layers)
-    inner = nn.Sequential(*(ReLU() if isinstance(part, nn.ReLU) else part for part in parts))
+    inner = MLP(inputs, hidden, learned, layers=layers, activation=ReLU)
     # Sorting, sums and maxima commute with the division: after the pooling it costs less.
     encoder = DeepSets(inner, pool or FSPool(learned), _Scale(1 / slots))
     return _finish(encoder, slots, size_feature)
@@ -114,5 +113,5 @@ class _SizeFeature(nn.Module):
 
 
 def _finish(encoder: nn.Module, slots: int, size_feature: bool) -> nn.Module:
-    encoder = glorot_(encoder)
+    glorot_(encoder)
     return _SizeFeature(encoder, _SIZE_SCALE / slots) if size_feature else encoder

@@ -38,7 +38,9 @@ class OrderedEncoder(nn.Module):
         """Encode padded sets (B, N, D) with their mask (B, N) to (B, hidden); empty sets to 0."""
         ordered: OrderedSets = self.order(elements, mask)
         if 0 in elements.shape[:2]:  # an LSTM reads at least one element of one set
-            return elements.new_zeros(len(elements), self.lstm.hidden_size)
+            nothing = [x.flatten()[:0].sum() for x in (ordered.elements, *self.lstm.parameters())]
+            # 0, but with a gradient: an empty batch can be backpropagated like any other
+            return elements.new_zeros(len(elements), self.lstm.hidden_size) + sum(nothing)
         states, _ = self.lstm(ordered.elements)  # (B, N, hidden)
         # The LSTM does not look ahead, so what lies behind the last real element is ignored.
         count = ordered.mask.sum(dim=1)

@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_elements, check_mask
 from torchsets.mlp import PairLinear
 
 
@@ -44,9 +44,10 @@ class RelationNetwork(nn.Module):
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         """Encode padded sets (B, N, D) with their mask (B, N) to vectors (B, L)."""
+        check_elements(elements)
         pair_mask = None
         if mask is not None:
-            check_padded_sets(elements, mask)
+            check_mask(mask, elements.shape[:2], of="elements")
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
             pair_mask = (mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(1)  # (B, N * N)
         pairs = self.inner(self.first(elements).relu_()).flatten(1, 2)  # (B, N * N, P)

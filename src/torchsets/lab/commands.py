@@ -237,7 +237,7 @@ def _print_tables(runs: Sequence[Run], *, only: Sequence[str] = ()) -> None:
     from torchsets.lab.reports import collect_tables, table_as_text
 
     for table in collect_tables(runs):
-        if not only or table.key in only:
+        if table.has_numbers and (not only or table.key in only):
             print("\n" + table_as_text(table))
 
 

@@ -160,7 +160,8 @@ def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], wher
         hints = arguments
     if len(hints) != len(value):
         raise ValueError(f"{where} must have {len(hints)} entries, got {len(value)}")
-    if set(map(type, value)) <= _NUMBERS.get(arguments[0], set()):
+    alike = hints is not arguments or len(set(hints)) == 1
+    if alike and set(map(type, value)) <= _NUMBERS.get(arguments[0], set()):
         if not all(map(is_number, filter(None, value))):
             raise ValueError(f"{where} must hold finite numbers, got others")
         read: list[Any] = [one if one is None else float(one) for one in value]

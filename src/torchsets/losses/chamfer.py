@@ -13,9 +13,9 @@ from torchsets.losses.pairs import SetPair, check_reduction, pair_sets
 def chamfer_loss(
     prediction: Tensor,
     target: Tensor,
-    prediction_mask: Tensor | None = None,
     target_mask: Tensor | None = None,
     *,
+    prediction_mask: Tensor | None = None,
     element: Element = "squared",
     reduction: Literal["sum", "mean"] = "sum",
 ) -> Tensor:
@@ -29,8 +29,8 @@ def chamfer_loss(
         prediction: Predicted sets, (*S, B, N, D), floating point, with any leading axes such as
             the steps of a decoder.
         target: Target sets, (B, M, D), floating point.
-        prediction_mask: True where an element is real, (B, N) or (*S, B, N), bool. None: all are.
-        target_mask: The same for the target, (B, M).
+        target_mask: True where a target is real, (B, M), bool. None: all are.
+        prediction_mask: The same for the prediction, (B, N) or (*S, B, N).
         element: ``"squared"``: sum of squares; ``"huber"``: smooth L1; or a callable that gives
             the cost of every pair, (.., N, D) and (.., M, D) to (.., N, M). It is called on
             blocks of elements to find neighbours, then on the pairs, (K, 1, D) and (K, 1, D).
@@ -42,6 +42,7 @@ def chamfer_loss(
         is no neighbour to be far from.
 
     Raises:
+        TypeError: If a side is not a tensor, such as a :class:`SetPrediction`.
         ValueError: If a shape or dtype differs from the above.
 
     Example:
@@ -55,7 +56,7 @@ def chamfer_loss(
         Fan, Su, Guibas 2017, https://arxiv.org/abs/1612.00603, equation 1.
     """
     check_reduction(reduction)
-    pair = pair_sets(prediction, target, prediction_mask, target_mask, element=element)
+    pair = pair_sets(prediction, target, target_mask, prediction_mask, element=element)
     if pair.is_empty:
         return pair.finish(pair.zero())
     with pair.full_precision():

@@ -5,7 +5,7 @@ from typing import Literal, NamedTuple
 
 import torch
 from torch import Tensor
-from torch.nn.functional import log_softmax, one_hot, smooth_l1_loss, softplus
+from torch.nn.functional import log_softmax, smooth_l1_loss, softplus
 
 ElementCost = Callable[[Tensor, Tensor], Tensor]
 """Prediction (.., N, D) and target (.., M, D) to the cost of every pair, (.., N, M)."""
@@ -24,7 +24,8 @@ class Part(NamedTuple):
         cost: ``"l1"``, ``"squared"`` and ``"huber"`` compare numbers and add up the features.
             ``"cross_entropy"`` and ``"probability"`` (minus the probability of the right class)
             compare logits with a one-hot vector, or with a class number where the target has one
-            feature. ``"binary_cross_entropy"`` compares logits with 0 and 1.
+            feature; one that is no class is an error on the CPU, and costs nan on a GPU.
+            ``"binary_cross_entropy"`` compares logits with 0 and 1.
         weight: Factor of this part.
         target: Which features of the target; None: the same as of the prediction.
     """
@@ -135,7 +136,18 @@ def _by_feature(left: Tensor, right: Tensor, add: Callable[[Tensor, Tensor], Ten
 def _as_one_hot(logits: Tensor, target: Tensor) -> Tensor:
     if target.shape[-1] == logits.shape[-1]:
         return target
-    return one_hot(target.squeeze(-1).long(), logits.shape[-1]).to(logits)
+    dtype = torch.promote_types(target.dtype, torch.float32)  # bfloat16 stops counting at 256
+    classes = torch.arange(logits.shape[-1], dtype=dtype, device=logits.device)
+    chosen = target.to(dtype) == classes
+    known = chosen.any(dim=-1, keepdim=True)
+    # Reading values makes a GPU wait, so there a wrong number gives costs of nan, which the
+    # matching refuses. On the CPU it can be named.
+    if target.device.type == "cpu" and not torch.compiler.is_compiling() and not known.all():
+        wrong = target[~known][0].item()
+        raise ValueError(
+            f"target must hold class numbers from 0 to {len(classes) - 1}, got {wrong:g}"
+        )
+    return chosen.to(logits).masked_fill(~known, torch.nan)
 
 
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:

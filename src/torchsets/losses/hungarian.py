@@ -16,9 +16,9 @@ _ENTRIES = 2**24
 def hungarian_loss(
     prediction: Tensor,
     target: Tensor,
-    prediction_mask: Tensor | None = None,
     target_mask: Tensor | None = None,
     *,
+    prediction_mask: Tensor | None = None,
     element: Element = "squared",
     reduction: Literal["sum", "mean"] = "sum",
 ) -> Tensor:
@@ -31,8 +31,8 @@ def hungarian_loss(
         prediction: Predicted sets, (*S, B, N, D), floating point, with any leading axes such as
             the steps of a decoder.
         target: Target sets, (B, M, D), floating point.
-        prediction_mask: True where an element is real, (B, N) or (*S, B, N), bool. None: all are.
-        target_mask: The same for the target, (B, M).
+        target_mask: True where a target is real, (B, M), bool. None: all are.
+        prediction_mask: The same for the prediction, (B, N) or (*S, B, N).
         element: ``"squared"``: sum of squares; ``"huber"``: smooth L1; or a callable that gives
             the cost of every pair, (.., N, D) and (.., M, D) to (.., N, M).
         reduction: ``"sum"`` over pairs and features, or ``"mean"`` over both (over pairs only
@@ -42,6 +42,7 @@ def hungarian_loss(
         One loss per set, (*S, B). An empty set on either side gives 0 and zero gradients.
 
     Raises:
+        TypeError: If a side is not a tensor, such as a :class:`SetPrediction`.
         ValueError: If a shape or dtype differs from the above, or a real element is nan or inf.
 
     Example:
@@ -51,7 +52,7 @@ def hungarian_loss(
         tensor([1.])
     """
     check_reduction(reduction)
-    pair = pair_sets(prediction, target, prediction_mask, target_mask, element=element)
+    pair = pair_sets(prediction, target, target_mask, prediction_mask, element=element)
     if pair.is_empty:
         return pair.finish(pair.zero())
     with pair.full_precision():

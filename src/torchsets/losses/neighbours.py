@@ -29,9 +29,9 @@ _TREE_PAIRS = 2**20
 def nearest_neighbours(
     elements: Tensor,
     others: Tensor,
-    mask: Tensor | None = None,
     other_mask: Tensor | None = None,
     *,
+    mask: Tensor | None = None,
     element: Element = "squared",
 ) -> Tensor:
     """Find for each element of a set the cheapest element of the other set.
@@ -42,8 +42,8 @@ def nearest_neighbours(
     Args:
         elements: The sets that ask, (*S, B, N, D), floating point.
         others: The sets that answer, (B, M, D), floating point.
-        mask: True where an element is real, (B, N) or (*S, B, N), bool. None: all are.
-        other_mask: The same for the others, (B, M).
+        other_mask: True where one of the others is real, (B, M), bool. None: all are.
+        mask: The same for the elements, (B, N) or (*S, B, N).
         element: ``"squared"``, ``"huber"``, or a callable; see :func:`chamfer_loss`.
 
     Returns:
@@ -51,13 +51,15 @@ def nearest_neighbours(
         Between equally near ones any is returned.
 
     Raises:
+        TypeError: If a side is not a tensor.
         ValueError: If a shape or dtype differs from the above.
 
     Example:
         >>> nearest_neighbours(torch.tensor([[[0.0], [9.0]]]), torch.tensor([[[8.0], [1.0]]]))
         tensor([[1, 0]])
     """
-    pair = pair_sets(elements, others, mask, other_mask, element=element)
+    names = ("elements", "others", "other_mask", "mask")
+    pair = pair_sets(elements, others, other_mask, mask, element=element, names=names)
     shape = elements.shape[:-1]
     if pair.is_empty:
         return torch.full(shape, -1, device=elements.device)
@@ -138,7 +140,7 @@ def _find_in_blocks(
             mask = point_mask[some] if point_mask is not None else None
             found = _nearest(block, points[some], mask, element, swapped)
             result[some, row : row + rows_at_once] = found
-    return result
+    return result if point_mask is None else _off_padding(result, point_mask)
 
 
 def _nearest(
@@ -161,6 +163,12 @@ def _nearest(
         if not bool((nearest <= 1).all()):
             return _argmin(cost_matrix("huber", queries, points))
     return index
+
+
+def _off_padding(index: Tensor, mask: Tensor) -> Tensor:
+    """Move to a real point where all of them are infinitely far, so that padding was as near."""
+    first = mask.long().argmax(dim=1, keepdim=True)
+    return torch.where(mask.gather(1, index), index, first)
 
 
 def _argmin(cost: Tensor) -> Tensor:
@@ -201,11 +209,12 @@ def _ask_tree(queries: Tensor, points: Tensor, element: Element) -> Tensor:
     places = _distinct(points)
     tree = cKDTree(points[places].numpy())
     distance, found = tree.query(queries.numpy(), workers=torch.get_num_threads())
-    index = places[torch.from_numpy(found)]
-    far = torch.from_numpy(distance > 1)
-    if element == "huber" and far.any():  # see _nearest
-        far_queries = queries[far][None]
-        index[far] = _find_in_blocks(far_queries, points[None], None, None, element, False)[0]
+    lost = np.isinf(distance)  # its square overflows, and the tree answers with no place
+    again = torch.from_numpy(lost | (distance > 1) if element == "huber" else lost)  # see _nearest
+    index = places[torch.from_numpy(np.where(lost, 0, found))]
+    if again.any():
+        rest = queries[again][None]
+        index[again] = _find_in_blocks(rest, points[None], None, None, element, False)[0]
     return index
 
 

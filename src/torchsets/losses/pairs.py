@@ -9,7 +9,9 @@ from torch import Tensor
 
 from torchsets._checks import check_elements, check_floating, check_mask, check_shape
 from torchsets.losses.elements import Element, check_element, pair_costs
-from torchsets.padded import fill_padding
+from torchsets.padded import SetBatch, SetPrediction, fill_padding
+
+_NAMES = ("prediction", "target", "target_mask", "prediction_mask")
 
 
 class SetPair(NamedTuple):
@@ -99,26 +101,33 @@ class SetPair(NamedTuple):
 def pair_sets(
     prediction: Tensor,
     target: Tensor,
-    prediction_mask: Tensor | None,
     target_mask: Tensor | None,
+    prediction_mask: Tensor | None,
     *,
     element: Element,
+    names: tuple[str, str, str, str] = _NAMES,
 ) -> SetPair:
-    """Check the inputs of a set loss, fill their padding and give the leading axes one name."""
+    """Check the inputs of a set loss, fill their padding and give the leading axes one name.
+
+    ``names`` are those of the four tensors in the function that the user called.
+    """
     check_element(element)
+    ours, theirs, their_mask, our_mask = names
+    _check_is_tensor(prediction, name=ours)
+    _check_is_tensor(target, name=theirs)
     if prediction.ndim < 3:
-        raise ValueError(f"prediction must have shape (*S, B, N, D), got {tuple(prediction.shape)}")
-    check_floating(prediction, name="prediction")
-    check_elements(target, name="target")
+        raise ValueError(f"{ours} must have shape (*S, B, N, D), got {tuple(prediction.shape)}")
+    check_floating(prediction, name=ours)
+    check_elements(target, name=theirs)
     *lead, sets, slots, features = prediction.shape
     wanted = None if callable(element) else features
-    check_shape(target, (sets, None, wanted), name="target", letters="(B, M, D)")
+    check_shape(target, (sets, None, wanted), name=theirs, letters="(B, M, D)")
     if target_mask is not None:
-        check_mask(target_mask, target.shape[:2], name="target_mask", of="target")
+        check_mask(target_mask, target.shape[:2], name=their_mask, of=theirs)
         target = fill_padding(target, target_mask)
     if prediction_mask is not None:
         shape = prediction.shape[-3:-1] if prediction_mask.ndim == 2 else prediction.shape[:-1]
-        check_mask(prediction_mask, shape, name="prediction_mask", of="prediction")
+        check_mask(prediction_mask, shape, name=our_mask, of=ours)
         prediction_mask = prediction_mask.expand(prediction.shape[:-1])
         prediction = fill_padding(prediction, prediction_mask)
         prediction_mask = prediction_mask.reshape(math.prod(lead), sets, slots)
@@ -132,6 +141,17 @@ def pair_sets(
         torch.Size([*lead, sets]),
         dtype,
     )
+
+
+def _check_is_tensor(value: object, *, name: str) -> None:
+    if isinstance(value, Tensor):
+        return
+    cure = ""
+    if isinstance(value, SetPrediction):
+        cure = "; pass its elements, prediction.elements, or use SetPredictionLoss"
+    elif isinstance(value, SetBatch):
+        cure = "; pass its elements and mask, as in loss(prediction, *batch)"
+    raise TypeError(f"{name} must be a tensor, got {type(value).__name__}{cure}")
 
 
 def check_reduction(reduction: str) -> None:

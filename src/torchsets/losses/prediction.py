@@ -10,8 +10,8 @@ from torch.nn.functional import pad
 from torchsets._checks import check_padded_sets
 from torchsets.padded import SetPrediction, fill_padding
 
-SetLoss = Callable[[Tensor, Tensor, Tensor | None, Tensor | None], Tensor]
-"""(prediction (*S, B, N, D), target (B, M, D), prediction mask, target mask) to (*S, B)."""
+SetLoss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
+"""(prediction (*S, B, N, D), target (B, M, D), target mask) to (*S, B)."""
 
 
 class SetPredictionLoss(nn.Module):
@@ -73,9 +73,9 @@ class SetPredictionLoss(nn.Module):
         if self.presence:
             slots = elements.shape[-2]
             elements = torch.cat([elements, presence.unsqueeze(-1)], dim=-1)
-            loss = self.set_loss(elements, _with_presence(target, mask, slots), None, None)
+            loss = self.set_loss(elements, _with_presence(target, mask, slots), None)
         else:
-            loss = self.set_loss(elements, target, None, target_mask)
+            loss = self.set_loss(elements, target, target_mask)
         if loss.ndim == 2:
             loss = loss.mean(dim=0)
         if representation is not None:

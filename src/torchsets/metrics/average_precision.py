@@ -1,11 +1,11 @@
-"""Average precision with all-point interpolation, for boxes and for CLEVR states."""
+"""Average precision with all-point interpolation: of any pairs, of boxes, of CLEVR states."""
 
 from collections.abc import Callable, Sequence
 
 import torch
 from torch import Tensor
 
-from torchsets._checks import check_floating, check_padded_sets, check_shape
+from torchsets._checks import check_floating, check_mask, check_padded_sets, check_shape
 from torchsets.boxes import box_iou
 
 POSITION = slice(0, 3)
@@ -49,6 +49,65 @@ def average_precision(recall: Tensor, precision: Tensor) -> Tensor:
     return (steps * best).sum(dim=-1)
 
 
+def pairwise_average_precision(
+    pairs: Tensor,
+    scores: Tensor,
+    target_mask: Tensor | None = None,
+    *,
+    thresholds: Sequence[float] | Tensor,
+    largest: bool = False,
+    mask: Tensor | None = None,
+) -> Tensor:
+    """Average precision from any distance or similarity of predictions and targets.
+
+    All predictions are ranked by score; equal scores keep their order. Each goes to the closest
+    target of its set, and is right when they are close enough and no better ranked prediction has
+    taken that target. There is no second choice.
+
+    Args:
+        pairs: Distance between each prediction and each target of I sets, (I, N, M), floating
+            point. inf and nan: the two can never be matched, for being of another class, say.
+        scores: Score of each prediction, (I, N), floating point. All take part, however low.
+        target_mask: True where a target is real, (I, M), bool. None: all are real.
+        thresholds: Largest distance for a match, T numbers.
+        largest: If True, ``pairs`` are similarities: the largest is the closest, ``thresholds``
+            are the smallest for a match, and -inf can never be matched.
+        mask: True where a prediction is real, (I, N), bool. None: all are real.
+
+    Returns:
+        Average precision from 0 to 1 at each threshold, (T,). Without any target it is 0.
+
+    Raises:
+        ValueError: If a shape or dtype differs from the above.
+
+    Example:
+        >>> points, targets = torch.tensor([[[0.0], [5.0]]]), torch.tensor([[[0.1], [9.0]]])
+        >>> scores = torch.tensor([[0.9, 0.8]])
+        >>> pairwise_average_precision(torch.cdist(points, targets), scores, thresholds=[0.2, 4.0])
+        tensor([0.5000, 1.0000])
+    """
+    check_shape(pairs, (None, None, None), name="pairs", letters="(I, N, M)")
+    check_floating(pairs, name="pairs")
+    images, slots, places = pairs.shape
+    masks = []
+    for given, shape, name in (
+        (mask, (images, slots), "mask"),
+        (target_mask, (images, places), "target_mask"),
+    ):
+        if given is None:
+            given = torch.ones(shape, dtype=torch.bool, device=pairs.device)
+        check_mask(given, torch.Size(shape), name=name, of="pairs")
+        masks.append(given)
+    check_shape(scores, (images, slots), name="scores", letters="(I, N)")
+    check_floating(scores, name="scores")
+    real, real_targets = masks
+
+    def closeness(part: slice) -> Tensor:
+        return pairs[part] if largest else -pairs[part]
+
+    return _average_precision(closeness, thresholds, largest, scores, real, real_targets)
+
+
 def box_average_precision(
     boxes: Tensor,
     scores: Tensor,
@@ -60,9 +119,9 @@ def box_average_precision(
 ) -> Tensor:
     """Average precision of predicted boxes over a whole dataset.
 
-    All predictions are ranked by score; equal scores keep their order. Each goes to the target of
-    its image that it overlaps most, and is right when they overlap enough and no better ranked
-    prediction has taken that target. There is no second choice.
+    Each prediction goes to the target of its image that it overlaps most, and is right when they
+    overlap enough and no better ranked prediction has taken that target: this is
+    :func:`pairwise_average_precision` of the intersection over union.
 
     Args:
         boxes: Predicted boxes (x1, y1, x2, y2) of I images, (I, N, 4), floating point.
@@ -88,16 +147,10 @@ def box_average_precision(
     """
     real = _check(boxes, scores, targets, target_mask, mask, 4, name="boxes")
 
-    def closeness(start: int, stop: int) -> Tensor:
-        part = slice(start, stop)
-        overlap = box_iou(boxes[part], targets[part], real[part], target_mask[part])
-        # padding is no choice, whereas a target without overlap is one at threshold 0
-        return overlap.masked_fill(~target_mask[part].unsqueeze(1), -torch.inf)
+    def closeness(part: slice) -> Tensor:
+        return box_iou(boxes[part], targets[part], real[part], target_mask[part])
 
-    best, target = _best_targets(closeness, real, target_mask)
-    bars = torch.as_tensor(thresholds, dtype=best.dtype, device=best.device)
-    right = (best >= bars[:, None, None]) & best.isfinite()  # (T, I, N)
-    return _rank_and_score(right, target, scores, real, target_mask)
+    return _average_precision(closeness, thresholds, True, scores, real, target_mask)
 
 
 def state_average_precision(
@@ -144,22 +197,33 @@ def state_average_precision(
     targets = targets.masked_fill(~target_mask.unsqueeze(-1), 0)
     kind, target_kind = _attributes(states), _attributes(targets)
 
-    def closeness(start: int, stop: int) -> Tensor:
-        part = slice(start, stop)
+    def closeness(part: slice) -> Tensor:
         offset = states[part, :, None, POSITION] - targets[part, None, :, POSITION]
         same = kind[part].unsqueeze(2) == target_kind[part].unsqueeze(1)
-        allowed = same & target_mask[part].unsqueeze(1)
         distance = STATE_SCALE * torch.linalg.vector_norm(offset, dim=-1)
-        return torch.where(allowed, -distance, -torch.inf)
+        return torch.where(same, -distance, -torch.inf)
 
+    return _average_precision(closeness, thresholds, False, scores, real, target_mask)
+
+
+def _average_precision(
+    closeness: Callable[[slice], Tensor],
+    thresholds: Sequence[float] | Tensor,
+    largest: bool,
+    scores: Tensor,
+    real: Tensor,
+    target_mask: Tensor,
+) -> Tensor:
+    """Average precision (T,) from how close predictions are to targets, for a slice of images."""
     best, target = _best_targets(closeness, real, target_mask)
     bars = torch.as_tensor(thresholds, dtype=best.dtype, device=best.device)
-    right = (-best <= bars[:, None, None]) & best.isfinite()
+    bars = bars if largest else -bars
+    right = (best >= bars[:, None, None]) & (best > -torch.inf)  # (T, I, N)
     return _rank_and_score(right, target, scores, real, target_mask)
 
 
 def _best_targets(
-    closeness: Callable[[int, int], Tensor], real: Tensor, target_mask: Tensor
+    closeness: Callable[[slice], Tensor], real: Tensor, target_mask: Tensor
 ) -> tuple[Tensor, Tensor]:
     """Closest target of each prediction and how close, (I, N) each; some images at a time."""
     images, slots = real.shape
@@ -167,8 +231,13 @@ def _best_targets(
         nothing = torch.full_like(real, 0, dtype=torch.long)
         return nothing.to(torch.get_default_dtype()) - torch.inf, nothing
     step = max(1, _CHUNK // max(1, slots * target_mask.shape[1]))
-    # max gives the first of several equal targets
-    parts = [closeness(start, start + step).max(dim=2) for start in range(0, images, step)]
+    parts = []
+    for start in range(0, images, step):
+        part = slice(start, start + step)
+        close = closeness(part)
+        # Padding is no choice, whereas a box without overlap is one at threshold 0.
+        never = close.isnan() | ~target_mask[part].unsqueeze(1)
+        parts.append(close.masked_fill(never, -torch.inf).max(dim=2))  # the first of equal ones
     best = torch.cat([part.values for part in parts])
     return best, torch.cat([part.indices for part in parts])
 

@@ -55,13 +55,20 @@ def check_costs(costs: Tensor, grid: tuple[int, int] | None) -> None:
     if grid is None:
         check_scores(costs, None, name="costs")
         return
-    rows, columns = grid
+    rows, columns = check_grid(grid)
     if costs.ndim != 4 or costs.shape[1:] != (2, rows * columns, rows * columns):
         raise ValueError(
             f"costs must have shape (B, 2, N, N) with N = {rows} * {columns} for the grid, "
             f"got {tuple(costs.shape)}"
         )
     check_floating(costs, name="costs")
+
+
+def check_grid(grid: tuple[int, int]) -> tuple[int, int]:
+    """Return rows and columns; raise ``ValueError`` if one of them is negative."""
+    if min(grid) < 0:
+        raise ValueError(f"grid must not be negative, got {grid}")
+    return grid
 
 
 def ordering_gradient(

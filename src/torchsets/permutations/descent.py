@@ -16,9 +16,21 @@ _ROUNDS = 4  # of Sinkhorn's normalisation, as in the paper
 # of a group stay in a core's cache.
 _GROUP = 1 << 18
 
-# Costs that are all 0 (one element, or only equal ones) have no direction: below this norm they
-# are not scaled, and get a plain gradient instead of one divided by almost nothing.
+# Costs that are all 0 (one element, or only equal ones) have no direction: below this they are not
+# scaled, and get a plain gradient instead of one that overflows float32 when divided by it.
+_SMALLEST_COST = 1e-35
+
+# Of costs whose largest entry is 1 the norm is at least 1, so that below this they are all 0.
 _SMALLEST_NORM = 1e-10
+
+
+def scale_largest(costs: Tensor) -> Tensor:
+    """Divide each matrix (..., N, N) by its largest entry: then no norm over- or underflows.
+
+    The norm is divided out later and takes this factor with it, so it needs no gradient.
+    """
+    largest = costs.detach().abs().amax(dim=(-2, -1), keepdim=True)
+    return costs / largest.masked_fill(largest < _SMALLEST_COST, 1)
 
 
 def descend(
@@ -50,8 +62,12 @@ def descend_plainly(
     """The same in differentiable operations, also for grids and with the true gradient."""
     if scores is None:
         scores = costs.new_zeros(costs.shape[0], *costs.shape[-2:])
-    norm = torch.linalg.vector_norm(costs, dim=(-2, -1), keepdim=True)
-    costs = costs * (step_size.abs() / _safe(norm))
+    if steps == 0:  # costs and step size take no part, and have a gradient of 0
+        scores = scores + costs[..., :0].sum() + step_size.flatten()[:0].sum()
+    # The norm has no second derivative at 0, not even a masked one: there it is taken of ones.
+    zero = torch.linalg.vector_norm(costs.detach(), dim=(-2, -1), keepdim=True) < _SMALLEST_NORM
+    norm = torch.linalg.vector_norm(costs.masked_fill(zero, 1), dim=(-2, -1), keepdim=True)
+    costs = costs * (step_size.abs() / norm.masked_fill(zero, 1))
     for _ in range(steps):
         gradient = ordering_gradient(normalise(scores, _ROUNDS), costs, grid)
         if through_sinkhorn:

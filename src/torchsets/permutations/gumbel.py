@@ -31,9 +31,9 @@ class GumbelSinkhorn(nn.Module):
         super().__init__()
         if steps < 1:
             raise ValueError(f"steps must be at least 1, got {steps}")
-        if temperature <= 0:
+        if not temperature > 0:
             raise ValueError(f"temperature must be positive, got {temperature}")
-        if noise < 0:
+        if not noise >= 0:
             raise ValueError(f"noise must be at least 0, got {noise}")
         self.steps = steps
         self.temperature = temperature

@@ -1,5 +1,6 @@
 """Permutation-optimisation: turn a set into a list by minimising a learned ordering cost."""
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -7,8 +8,8 @@ from torch import Tensor, nn
 
 from torchsets._checks import check_mask, check_padded_sets
 from torchsets.padded import fill_padding, lengths_to_mask
-from torchsets.permutations.cost import check_costs
-from torchsets.permutations.descent import descend, descend_plainly
+from torchsets.permutations.cost import check_costs, check_grid
+from torchsets.permutations.descent import descend, descend_plainly, scale_largest
 from torchsets.permutations.linear import LinearAssignment
 from torchsets.permutations.ordered_sets import OrderedSets, order_elements
 from torchsets.permutations.sinkhorn import (
@@ -39,7 +40,8 @@ def optimise_permutation(
 
     Args:
         costs: Cost of element i anywhere before j, antisymmetric, (B, N, N); for a grid
-            (B, 2, N, N), see :func:`ordering_cost`. Each matrix is scaled to Frobenius norm 1.
+            (B, 2, N, N), see :func:`ordering_cost`. Each matrix is scaled to Frobenius norm 1,
+            unless all its entries are below 1e-35.
         steps: Number of gradient steps; 0 only normalises the initial scores.
         step_size: Length of a step; its absolute value counts.
         initial: Scores of element i at position k to start from, (B, N, N). None: all 0.
@@ -52,7 +54,8 @@ def optimise_permutation(
         first n columns filled; all else is exactly 0.
 
     Raises:
-        ValueError: If a shape or dtype differs from the above, or a grid comes with a mask.
+        ValueError: If a shape or dtype differs from the above, a grid comes with a mask, or
+            the step size is no finite number.
 
     Example:
         >>> value = torch.tensor([[0.3, 0.9, 0.1]])
@@ -64,7 +67,7 @@ def optimise_permutation(
     Reference:
         Zhang, Hare, Prügel-Bennett 2019, https://arxiv.org/abs/1812.03928, algorithm 1.
     """
-    _check(costs, initial, grid, mask, steps)
+    _check(costs, initial, grid, mask, steps, step_size)
     if costs.shape[-1] == 0:
         return costs[:, 0] if costs.ndim == 4 else costs.clone()
     wide = widen(costs)
@@ -75,6 +78,7 @@ def optimise_permutation(
         wide = wide.masked_fill(~(mask.unsqueeze(2) & mask.unsqueeze(1)), 0)
         scores = separate_padding(torch.zeros_like(wide) if scores is None else scores, mask)
     with torch.autocast(costs.device.type, enabled=False):
+        wide = scale_largest(wide)
         if grid is None and not through_sinkhorn:
             start = _uniform_row(wide, mask) if initial is None and steps > 0 else None
             soft = descend(wide, step_size, scores, steps, start=start)
@@ -123,16 +127,14 @@ class PermutationOptimiser(nn.Module):
         self.cost = cost
         self.steps = steps
         self.initial = initial
-        self.grid = grid
+        self.grid = None if grid is None else check_grid(grid)
         self.step_size = nn.Parameter(torch.ones(()))
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> OrderedSets:
         """Order sets (B, N, D) with mask (B, N), None: all are real."""
         check_padded_sets(elements, mask)
         if self.grid is not None and mask is not None:
-            raise ValueError(
-                "mask must be None for a grid, whose positions are all filled, got one"
-            )
+            raise ValueError("mask is not supported with grid: every position is filled")
         elements = fill_padding(elements, mask)
         permutation = optimise_permutation(
             self.cost(elements, mask),
@@ -151,15 +153,16 @@ def _check(
     grid: tuple[int, int] | None,
     mask: Tensor | None,
     steps: int,
+    step_size: float | Tensor,
 ) -> None:
     check_costs(costs, grid)
     if steps < 0:
         raise ValueError(f"steps must be at least 0, got {steps}")
+    if isinstance(step_size, float) and not math.isfinite(step_size):
+        raise ValueError(f"step_size must be finite, got {step_size}")
     if mask is not None:
         if grid is not None:
-            raise ValueError(
-                "mask must be None for a grid, whose positions are all filled, got one"
-            )
+            raise ValueError("mask is not supported with grid: every position is filled")
         check_mask(mask, costs.shape[:2], of="costs")
     if initial is not None:
         check_scores(initial, None, name="initial")

@@ -82,10 +82,22 @@ class PairwiseCost(nn.Module):
         right = functional.linear(elements, first.weight[:, features:])
         arguments = [widen(x) for x in (left, right, last.weight, last.bias)]
         costs = _compare(arguments[0].mT, arguments[1].mT, *arguments[2:]).to(elements.dtype)
+        # Equal pairs have cost 0, which rounding may miss: their norm must not be scaled to 1.
+        alike = _all_equal(elements, real)[:, None, None, None]
+        costs = costs - torch.where(alike, costs.detach(), 0)
         if mask is not None:
             pairs = real.unsqueeze(2) & real.unsqueeze(1)
             costs = costs.masked_fill(~pairs.unsqueeze(1), 0)
         return costs.squeeze(1) if costs.shape[1] == 1 else costs
+
+
+def _all_equal(elements: Tensor, real: Tensor) -> Tensor:
+    """Whether all real elements (B, N, D) of a set are the same one, (B,)."""
+    if elements.shape[1] == 0:
+        return real.any(dim=1)
+    first = elements.detach().take_along_dim(real.int().argmax(1)[:, None, None], dim=1)
+    same = (elements.detach() == first).all(dim=2)
+    return (same | ~real).all(dim=1)
 
 
 def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:

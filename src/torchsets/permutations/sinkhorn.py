@@ -16,7 +16,7 @@ _SMALLEST_SHARE = 1e-20
 def sinkhorn(
     scores: Tensor, *, steps: int = 4, temperature: float = 1.0, mask: Tensor | None = None
 ) -> Tensor:
-    """Exponentiate scores, then normalise rows and columns by turns.
+    """Exponentiate scores, then normalise rows and columns alternately.
 
     Columns sum to 1, rows nearly so: exactly in the limit of many steps. Scores of any size are
     safe, also in float32.
@@ -47,14 +47,14 @@ def sinkhorn(
     check_scores(scores, mask)
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    if temperature <= 0:
+    if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
     if scores.shape[1] == 0:
         return scores.clone()
     wide = widen(scores)
     if mask is not None:
         wide = separate_padding(wide, mask)
-    soft = normalise(wide if temperature == 1 else wide / temperature, steps)
+    soft = normalise(wide if temperature == 1 else _divide(wide, temperature), steps)
     if mask is not None:
         soft = soft.masked_fill(~real_cells(mask), 0)
     return soft.to(scores.dtype)
@@ -110,9 +110,20 @@ def pull_back(scores: Tensor, cotangent: Tensor, steps: int) -> Tensor:
     return gradient
 
 
+def _divide(scores: Tensor, temperature: float) -> Tensor:
+    """Divide by the temperature, relative to the largest score of each row, without overflow.
+
+    A difference beyond the number format becomes the largest one that is safe to add to another:
+    a column of nothing but -inf would have no sum. -inf in the scores stays.
+    """
+    largest = scores.detach().amax(dim=-1, keepdim=True)
+    quotient = ((scores - largest) / temperature).clamp(min=torch.finfo(scores.dtype).min / 4)
+    return torch.where(scores == -torch.inf, scores, quotient)
+
+
 def _stages(scores: Tensor, steps: int) -> list[Tensor]:
     """The logarithms after each normalisation: slow, safe, differentiable any number of times."""
-    stages = []
+    stages, scores = [], _divide(scores, 1)
     for axis in (-1, -2) * steps:
         scores = scores.log_softmax(dim=axis)
         stages.append(scores)
@@ -120,7 +131,7 @@ def _stages(scores: Tensor, steps: int) -> list[Tensor]:
 
 
 class _Sinkhorn(torch.autograd.Function):
-    """The fast way of :func:`scale`, with the logarithms where it cannot be trusted."""
+    """The fast way of :func:`scale`, falling back to logarithms where it cannot be trusted."""
 
     @staticmethod
     def forward(ctx: Any, scores: Tensor, steps: int) -> Tensor:

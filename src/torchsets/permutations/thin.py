@@ -5,8 +5,8 @@ import math
 import torch
 from torch import Tensor
 
-# Beyond this pull float32 sums of terms of both signs lose digits; it is also more than models
-# that sort well reach at first.
+# Beyond this pull the two factors, rounded to float32, give sums of terms of both signs that lose
+# digits; it is also more than models that sort well reach at first.
 _LARGEST_PULL = 5.0
 
 
@@ -18,7 +18,7 @@ def thin_rank(pull: Tensor) -> int:
     """
     size = pull.shape[1]
     largest = float(pull.detach().abs().amax()) if pull.numel() else 0.0
-    if not largest <= _LARGEST_PULL:  # also nan
+    if not largest <= _LARGEST_PULL or pull.device.type == "mps":  # also nan; mps has no float64
         return 0
     wanted = torch.finfo(pull.dtype).eps / 2 * math.exp(-largest)
     rank, error = 1, 1.0
@@ -38,13 +38,16 @@ def thin_permutation(pull: Tensor, rank: int, rounds: int) -> tuple[Tensor, Tens
     Returns:
         left (B, N, R) and right (B, R, N), whose product is the soft permutation.
     """
-    nodes, polynomials = _interpolation(pull, rank)
-    left = (pull * nodes).exp()
-    columns = torch.ones_like(pull).mT
+    # In float64: where most elements want the same end, the scaling of Sinkhorn sums terms of
+    # both signs that are far larger than their sum. Only the factors are rounded.
+    wide = pull.double()
+    nodes, polynomials = _interpolation(wide, rank)
+    left = (wide * nodes).exp()
+    columns = torch.ones_like(wide).mT
     for _ in range(rounds):
         rows = (left @ (polynomials @ columns.mT)).reciprocal()
         columns = ((rows.mT @ left) @ polynomials).reciprocal()
-    return left * rows, polynomials * columns
+    return (left * rows).to(pull), (polynomials * columns).to(pull)
 
 
 def _interpolation(like: Tensor, rank: int) -> tuple[Tensor, Tensor]:

@@ -13,7 +13,8 @@ def fspool(elements: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tens
 
     The weights of a feature are a piecewise linear function on [0, 1], evaluated at
     0, 1/(n-1), ..., 1 for a set of n elements, so that one function serves every size. Constant
-    weights of 1 give the sum; weights that are 1 at 0 and 0 elsewhere give the maximum.
+    weights of 1 give the sum; weights that are 1 at 0 and 0 at all other points give the maximum
+    of up to K elements.
 
     Args:
         elements: Padded sets, (B, N, D), floating point.
@@ -48,9 +49,11 @@ class FSPool(nn.Module):
         features: Number of features D.
         pieces: Number of straight pieces of each weight function.
         init: "normal" draws the weights from N(0, 1); "ones" starts as sum pooling.
+        temperature: Of the sort in ``forward``: see :meth:`pool_with_order`. None sorts exactly.
 
     Attributes:
         weight: The functions at their ``pieces + 1`` points, (features, pieces + 1).
+        temperature: As given; it may be changed at any time.
 
     Example:
         >>> pool = FSPool(features=2, init="ones")
@@ -58,12 +61,23 @@ class FSPool(nn.Module):
         tensor([[4., 6.]], grad_fn=<...>)
     """
 
-    def __init__(self, features: int, *, pieces: int = 20, init: str = "normal") -> None:
+    def __init__(
+        self,
+        features: int,
+        *,
+        pieces: int = 20,
+        init: str = "normal",
+        temperature: float | None = None,
+    ) -> None:
         super().__init__()
         self.weight = _initial_weight(features, pieces, init)
+        self.temperature = temperature
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
-        return fspool(elements, self.weight, mask)
+        if self.temperature is None:
+            return fspool(elements, self.weight, mask)
+        pooled, _ = self.pool_with_order(elements, mask, temperature=self.temperature)
+        return pooled
 
     def pool_with_order(
         self, elements: Tensor, mask: Tensor | None = None, *, temperature: float | None = None
@@ -105,6 +119,10 @@ class FSPool(nn.Module):
 
 class FSUnpool(nn.Module):
     """Spread one vector over the elements of a set, in the order that an FSPool has stored.
+
+    It permutes along with the elements. From an exact order equal elements get different ranks and
+    so different results: their slots decide which one gets which. A relaxed order treats them
+    alike.
 
     Args:
         features: Number of features D.

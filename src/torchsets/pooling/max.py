@@ -42,14 +42,14 @@ def min_pool(elements: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 class MaxPool(nn.Module):
-    """:func:`max_pool` as a module, for models that are given their pooling."""
+    """:func:`max_pool` as a module, for models that take a pooling."""
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         return max_pool(elements, mask)
 
 
 class MinPool(nn.Module):
-    """:func:`min_pool` as a module, for models that are given their pooling."""
+    """:func:`min_pool` as a module, for models that take a pooling."""
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         return min_pool(elements, mask)

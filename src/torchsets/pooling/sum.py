@@ -28,7 +28,7 @@ def sum_pool(elements: Tensor, mask: Tensor | None = None) -> Tensor:
 
 
 class SumPool(nn.Module):
-    """:func:`sum_pool` as a module, for models that are given their pooling."""
+    """:func:`sum_pool` as a module, for models that take a pooling."""
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         return sum_pool(elements, mask)

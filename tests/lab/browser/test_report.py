@@ -23,11 +23,11 @@ from torchsets.lab.reports import write_report
 pytestmark = pytest.mark.browser
 RESULTS = Path(__file__).parents[3] / "results"
 RUNS = [  # that have sliders
-    "count-toy-cpu",
-    "dspn-polygons-auto-encode-cpu",
-    "dspn-polygons-predict-cpu",
-    "polygons-cpu",
-    "sort-numbers-cpu",
+    "count-toy/cpu",
+    "dspn-polygons/auto-encode",
+    "dspn-polygons/predict",
+    "polygons/cpu",
+    "sort-numbers/cpu",
 ]
 LABELS = ["Inner step", "Noise q", "Rotation", "Side length l", "Step", "Step"]
 MOVE = """

@@ -6,7 +6,20 @@ from pathlib import Path
 
 import pytest
 
-from torchsets.lab.records import Recorder, describe_environment, find_runs, read_run, write_json
+from torchsets.lab.figures import Line, Lines, Panel
+from torchsets.lab.records import (
+    Cell,
+    Description,
+    Recorder,
+    Task,
+    describe_environment,
+    find_runs,
+    read_run,
+    write_json,
+)
+
+TEXTS = {"title": "t", "caption": "c", "alt": "a"}
+FIGURE = Lines([Panel([Line([0, 1], [1.0, 2.0])])])
 
 
 @pytest.fixture
@@ -28,28 +41,26 @@ def test_what_is_written_is_read_back(recorder):
     recorder.add_task("a", steps=1, seconds=2.0, parameters=7)
     recorder.add_table("own", caption="Own", unit="%", better="higher")
     recorder.add_result("own", model="A", column="x", value=0.1 + 0.2)
-    recorder.add_figure("one", kind="lines", title="t", caption="c", alt="a", data={"panels": []})
+    recorder.add_figure("one", FIGURE, **TEXTS)
     recorder.finish()
     run = read_run(recorder.folder)
     assert (run.experiment, run.scale, run.seed) == ("toy", "smoke", 3)
     assert run.config == {"seed": 3, "sizes": [2, 4]}
     assert run.metrics == [{"task": "a", "step": 1, "loss": 0.1}]
-    assert run.result["tasks"]["a"] == {"steps": 1, "seconds": 2.0, "parameters": 7}
-    assert run.result["results"] == [
-        {"table": "own", "model": "A", "column": "x", "seed": 3, "value": 0.1 + 0.2}
-    ]
-    assert run.result["complete"] is True
-    assert run.figures["one"]["data"] == {"panels": []}
+    assert run.tasks["a"] == Task(steps=1, seconds=2.0, parameters=7)
+    assert run.cells == (Cell("own", "A", "x", 3, 0.1 + 0.2),)
+    assert run.complete is True
+    assert run.figures["one"].figure == FIGURE
+    assert run.figures["one"].caption == "c"
 
 
 def test_a_described_table_is_on_the_disk_at_once(recorder):
     recorder.add_table("own", caption="Own", unit="%")
-    described = read_run(recorder.folder).result["tables"]
-    assert described == {"own": {"caption": "Own", "unit": "%", "better": None}}
+    assert read_run(recorder.folder).descriptions == {"own": Description("Own", "%")}
 
 
 def test_every_json_file_has_a_schema_version(recorder):
-    recorder.add_figure("one", kind="lines", title="t", caption="c", alt="a", data={})
+    recorder.add_figure("one", FIGURE, **TEXTS)
     versions = [json.loads(path.read_text())["schema_version"] for path in json_files(recorder)]
     assert versions == [1, 1, 1, 1]
 
@@ -59,6 +70,7 @@ def test_a_newer_schema_is_refused_and_left_alone(recorder, name):
     path = recorder.folder / name
     newer = path.read_text().replace('"schema_version": 1', '"schema_version": 2')
     path.write_text(newer)
+    recorder.close()
     with pytest.raises(ValueError, match=r"schema version 1 or less, got 2: .* newer torchsets"):
         Recorder.resume(recorder.folder)
     assert path.read_text() == newer
@@ -73,10 +85,11 @@ def test_a_broken_file_is_named(recorder, content):
 
 def test_a_resumed_run_keeps_what_it_had_and_adds_an_environment(recorder):
     recorder.add_result("own", model="A", column="x", value=1.0)
+    recorder.close()
     again = Recorder.resume(recorder.folder)
     again.add_result("own", model="B", column="x", value=2.0)
     run = read_run(recorder.folder)
-    assert [result["value"] for result in run.result["results"]] == [1.0, 2.0]
+    assert [cell.value for cell in run.cells] == [1.0, 2.0]
     assert len(run.environments) == 2
 
 
@@ -84,7 +97,7 @@ def test_a_cell_recorded_again_is_replaced(recorder):
     recorder.add_result("own", model="A", column="x", value=1.0)
     recorder.add_result("own", model="A", column="y", value=1.0)
     recorder.add_result("own", model="A", column="x", value=5.0)
-    cells = {cell["column"]: cell["value"] for cell in read_run(recorder.folder).result["results"]}
+    cells = {cell.column: cell.value for cell in read_run(recorder.folder).cells}
     assert cells == {"y": 1.0, "x": 5.0}
 
 
@@ -102,7 +115,8 @@ def test_a_line_cut_off_by_a_crash_is_ignored_and_then_removed(recorder):
     whole = path.read_text()
     path.write_text(whole + '{"task": "a", "st')
     assert len(read_run(recorder.folder).metrics) == 1
-    recorder.rewind("a", 1)
+    recorder.close()
+    Recorder.resume(recorder.folder)
     assert path.read_text() == whole
 
 
@@ -110,6 +124,7 @@ def test_a_resumed_run_repairs_a_line_cut_off_by_a_crash(recorder):
     recorder.add_metrics("a", 1, {"loss": 0.5})
     path = recorder.folder / "metrics.jsonl"
     path.write_text(path.read_text() + '{"task": "a", "st')
+    recorder.close()
     Recorder.resume(recorder.folder).add_metrics("a", 2, {"loss": 0.25})
     assert [line["step"] for line in read_run(recorder.folder).metrics] == [1, 2]
 
@@ -123,7 +138,9 @@ def test_a_line_that_does_not_fit_is_taken_back(recorder):
     before, limits = path.read_bytes(), resource.getrlimit(resource.RLIMIT_FSIZE)
     resource.setrlimit(resource.RLIMIT_FSIZE, (len(before) + 9, limits[1]))  # 9 bytes are written
     try:
-        with pytest.raises(OSError, match=r"room for .*metrics\.jsonl, got a full one \(File too"):
+        with pytest.raises(
+            OSError, match=r"no space left while writing .*metrics\.jsonl \(File too"
+        ):
             recorder.add_metrics("a", 2, {"loss": 0.5})
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
@@ -139,24 +156,26 @@ def test_a_broken_line_is_an_error_that_names_the_file(recorder):
 
 
 def test_what_a_crash_left_half_written_is_removed(recorder):
-    recorder.add_figure("one", kind="lines", title="t", caption="c", alt="a", data={})
+    recorder.add_figure("one", FIGURE, **TEXTS)
     leftovers = [recorder.folder / "result.json.7.writing"]
     leftovers += [recorder.folder / "figures" / "one.json.7.writing"]
     for path in leftovers:
         path.write_text("{")
+    recorder.close()
     Recorder.resume(recorder.folder)
     assert not any(path.exists() for path in leftovers)
 
 
 def test_an_entry_missing_from_the_config_is_named(recorder):
     write_json(recorder.folder / "config.json", {"experiment": "toy", "config": {}, "tables": []})
-    with pytest.raises(ValueError, match=r"config\.json must have all its entries, got none for s"):
+    with pytest.raises(ValueError, match=r"config\.json must have the field scale, got none"):
         read_run(recorder.folder)
 
 
 def test_a_conflicting_copy_of_an_environment_is_no_environment(recorder):
     (recorder.folder / "environment-2 (copy).json").write_text("{}")
     assert len(read_run(recorder.folder).environments) == 1
+    recorder.close()
     Recorder.resume(recorder.folder)
     assert len(read_run(recorder.folder).environments) == 2
 
@@ -166,7 +185,7 @@ def test_nan_becomes_null(recorder):
     recorder.add_result("own", model="A", column="x", value=float("inf"))
     run = read_run(recorder.folder)
     assert run.metrics[0]["loss"] is None
-    assert run.result["results"][0]["value"] is None
+    assert run.cells[0].value is None
 
 
 def test_a_crash_while_replacing_leaves_the_old_file(tmp_path, monkeypatch):
@@ -183,13 +202,14 @@ def test_a_crash_while_replacing_leaves_the_old_file(tmp_path, monkeypatch):
 
 
 def test_a_used_folder_is_not_written_into(recorder):
-    with pytest.raises(ValueError, match=r"folder must be new or empty, got .*--resume"):
+    recorder.close()
+    with pytest.raises(ValueError, match="run is not empty; choose another folder, or use"):
         start(recorder.folder)
 
 
 def test_a_file_in_the_place_of_the_folder_is_an_error(tmp_path):
     (tmp_path / "run").write_text("precious")
-    with pytest.raises(OSError, match="must be a place that can be written to, got File exists"):
+    with pytest.raises(OSError, match=r"cannot write .*run: File exists"):
         start(tmp_path / "run")
     assert (tmp_path / "run").read_text() == "precious"
 
@@ -199,7 +219,7 @@ def test_a_read_only_place_is_an_error(tmp_path, monkeypatch):
         raise PermissionError(13, "Permission denied", str(path))
 
     monkeypatch.setattr(Path, "mkdir", refuse)
-    with pytest.raises(OSError, match=r"can be written to, got .*Permission denied"):
+    with pytest.raises(OSError, match=r"cannot write .*run: Permission denied"):
         start(tmp_path / "run")
 
 
@@ -218,11 +238,11 @@ def test_runs_are_found_at_any_depth(tmp_path):
 
 def test_a_figure_has_a_plain_name(recorder):
     with pytest.raises(ValueError, match=r"name must be letters.*'\.\./up'"):
-        recorder.add_figure("../up", kind="lines", title="", caption="", alt="", data={})
+        recorder.add_figure("../up", FIGURE, **TEXTS)
 
 
 def test_the_environment_names_the_commit_of_a_checkout():
-    root = Path(__file__).parents[1]
+    root = Path(__file__).parents[3]
     command = ["git", "-C", str(root), "rev-parse", "HEAD"]
     found = subprocess.run(command, capture_output=True, text=True, check=False)
     expected = found.stdout.strip() or None
@@ -231,11 +251,37 @@ def test_the_environment_names_the_commit_of_a_checkout():
     assert environment["versions"]["torch"]
 
 
-@pytest.mark.parametrize("module", ["records", "reports", "cli"])
+@pytest.mark.parametrize("module", ["records", "reports", "reproduction", "experiments", "cli"])
 def test_importing_needs_no_torch(module):
-    code = f"import sys, torchsets.{module}; sys.exit('torch' in sys.modules)"
+    code = f"import sys, torchsets.lab.{module}; sys.exit('torch' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
 
 
 def json_files(recorder):
     return [path for path in recorder.folder.rglob("*.json") if "checkpoint" not in path.parts]
+
+
+def test_many_results_are_written_at_once(recorder, monkeypatch):
+    written = []
+    replace = os.replace
+    monkeypatch.setattr(os, "replace", lambda *paths: (written.append(paths), replace(*paths)))
+    recorder.add_results(Cell("own", "A", f"n={n}", None, float(n)) for n in range(9))
+    assert len(written) == 1
+    assert [cell.value for cell in read_run(recorder.folder).cells] == list(map(float, range(9)))
+
+
+def test_numbers_of_other_settings_go_to_a_table_of_variants(tmp_path):
+    recorder = start(tmp_path / "run", variants={"thesis/one": "hidden=64"})
+    recorder.add_result("thesis/one", model="A", column="x", value=1.0)
+    recorder.add_result("thesis/two", model="A", column="x", value=2.0)
+    cells = [(cell.table, cell.model) for cell in read_run(recorder.folder).cells]
+    assert cells == [("thesis/one/variants", "A, hidden=64"), ("thesis/two", "A")]
+
+
+def test_what_a_task_recorded_is_there_after_a_resume(recorder):
+    recorder.add_metrics("a", 1, {"loss": 0.5})
+    recorder.add_metrics("b", 1, {"loss": 0.1})
+    recorder.close()
+    again = Recorder.resume(recorder.folder)
+    again.add_metrics("a", 2, {"loss": 0.25})
+    assert [line["loss"] for line in again.lines("a")] == [0.5, 0.25]

@@ -9,7 +9,7 @@ from torchsets.lab.records import Recorder, find_runs, read_runs
 from torchsets.lab.reports import collect_tables, merge_shards, table_as_text, write_report
 
 RESULTS = Path(__file__).parents[3] / "results"
-REPRODUCED = sorted(RESULTS.glob("reproduce/*/*.json"))
+REPRODUCED = sorted(RESULTS.rglob("fspool-*/fspool-*.json"))
 
 
 @pytest.fixture(scope="module")
@@ -32,6 +32,14 @@ def test_the_tables_of_the_recorded_runs_are_collected(recorded):
         assert table.caption
         assert any(row.ours is not None for row in table.rows)
         assert table.caption in table_as_text(table)
+
+
+def test_there_are_tables_reproduced_by_version_0_1():
+    assert [path.stem for path in REPRODUCED] == [
+        "fspool-mnist",
+        "fspool-mnist2",
+        "fspool-polygons-chamfer",
+    ]
 
 
 @pytest.mark.parametrize("path", REPRODUCED, ids=lambda path: path.stem)
@@ -61,7 +69,7 @@ def test_columns_of_merged_shards_rise(recorded):
 
 
 def test_one_page_of_two_recorded_runs(recorded, tmp_path):
-    names = ("mnist-cooled-cpu", "mnist-reconstruct-cpu")
+    names = ("cooled-sort", "masked-two-epochs")
     runs = [run for run in recorded if run.folder.name in names]
     assert len(runs) == 2
     write_report(runs, tmp_path / "report.html")

@@ -28,7 +28,7 @@ def record(folder, *, scale="cpu", seed=0, finish=True, **changes):
     return read_run(folder)
 
 
-@pytest.mark.parametrize("scale", ["smoke", "cpu", "full"])
+@pytest.mark.parametrize("scale", ["cpu", "full"])
 def test_the_settings_of_the_thesis_or_the_scale_stand_beside_the_thesis(scale, tmp_path):
     (table,) = collect_tables([record(tmp_path / "run", scale=scale)])
     assert (table.key, table.in_thesis) == (KEY, True)
@@ -57,6 +57,12 @@ def test_other_settings_have_a_table_of_their_own_without_the_thesis(tmp_path):
     text = table_as_text(table, all_rows=True)
     assert "other settings than the thesis', which the rows name" in text
     assert text.count("thesis") == 1, "only in the caption"
+
+
+def test_a_few_steps_to_see_that_it_works_are_a_variant(tmp_path):
+    (table,) = collect_tables([record(tmp_path / "run", scale="smoke")])
+    assert table.key == f"{KEY}/variants"
+    assert [row.model for row in table.rows] == ["FSPool, scale smoke"]
 
 
 def test_an_axis_of_the_table_is_no_variant(tmp_path):

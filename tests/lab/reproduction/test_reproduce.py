@@ -44,7 +44,7 @@ def whole(tmp_path_factory):
     done = call(*TABLE, "--jobs", "2", "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("\nPolygon auto-encoding: Chamfer loss by set size; with other")
-    assert re.search(r"\n  FSPool, steps=600 +ours( +0\.\d{3}){2}\n", done.stdout)
+    assert re.search(r"\n  FSPool, scale smoke, steps=600 +ours( +0\.\d{3}){2}\n", done.stdout)
     assert "changed: models=fspool,random sizes=2,4 steps=600" in done.stdout
     assert "fspool/polygons-chamfer: 2 shards in out, 0 recorded already" in done.stderr
     return folder / "out"
@@ -58,7 +58,10 @@ def test_it_writes_a_run_folder_for_each_shard_and_the_table_in_three_forms(whol
     (only,) = table["tables"]
     assert only["key"] == "fspool/polygons-chamfer/variants"
     ours = {row["model"]: row["ours"] for row in only["rows"]}
-    assert [cell["mean"] is not None for cell in ours["FSPool, steps=600"]] == [True, True]
+    assert [cell["mean"] is not None for cell in ours["FSPool, scale smoke, steps=600"]] == [
+        True,
+        True,
+    ]
     assert "n=2" in (whole / "fspool-polygons-chamfer.txt").read_text()
     page = (whole / "fspool-polygons-chamfer.html").read_text()
     assert page.count("Chamfer loss by set size") == 1, "one table for all shards"
@@ -202,7 +205,7 @@ def test_a_shard_that_fails_is_reported_and_retried_and_the_others_are_done(
 ):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(folders, "_SECONDS_TO_SAVE", 0.0)  # the other process will not stop
-    fields = ["models=random", "sizes=2,4", "--scale", "smoke"]
+    fields = ["models=random", "sizes=2,4", "--scale", "cpu"]  # there is nothing to train
     command = ["reproduce", "fspool/polygons-chamfer", *fields, "--out", "out"]
     (tmp_path / "out" / "n=2,seed=0").mkdir(parents=True)
     lock = FolderLock(tmp_path / "out" / "n=2,seed=0")

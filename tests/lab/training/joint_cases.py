@@ -17,10 +17,6 @@ from torchsets import SetBatch
 from torchsets.data import random_polygons
 from torchsets.decoders import DSPN, FSPoolAutoEncoder
 from torchsets.encoders import DeepSets
-from torchsets.losses import SetPredictionLoss, chamfer_loss, hungarian_loss
-from torchsets.mlp import MLP
-from torchsets.permutations import PairwiseCost, PermutationOptimiser
-from torchsets.pooling import FSPool, SumPool
 from torchsets.lab.records import Recorder
 from torchsets.lab.training import (
     Settings,
@@ -31,6 +27,10 @@ from torchsets.lab.training import (
     seed_everything,
     train,
 )
+from torchsets.losses import SetPredictionLoss, chamfer_loss, hungarian_loss
+from torchsets.mlp import MLP
+from torchsets.permutations import PairwiseCost, PermutationOptimiser
+from torchsets.pooling import FSPool, SumPool
 
 STEPS = 50
 
@@ -38,7 +38,7 @@ STEPS = 50
 def open_recorder(folder, *, resume=False):
     """The first process has the real one; a write of another would make a second folder."""
     if not is_first():
-        return Recorder.silent(f"{folder}-other", experiment="toy", config={"seed": 0})
+        return Recorder.silent(f"{folder}-other")
     if resume:
         return Recorder.resume(folder)
     return Recorder.start(folder, experiment="toy", scale="smoke", config={"seed": 0})
@@ -46,16 +46,17 @@ def open_recorder(folder, *, resume=False):
 
 def learn(folder, model, loss, draw, *, steps=STEPS, resume=False, **options):
     model.double()
-    train(
-        model,
-        torch.optim.Adam(model.parameters(), lr=0.01),
-        loss,
-        draw,
-        recorder=open_recorder(folder, resume=resume),
-        task="case",
-        settings=Settings(steps, record_every=1, **options),
-        evaluate=lambda: {"norm": sum(p.square().sum().item() for p in model.parameters())},
-    )
+    with open_recorder(folder, resume=resume) as recorder:
+        train(
+            model,
+            torch.optim.Adam(model.parameters(), lr=0.01),
+            loss,
+            draw,
+            recorder=recorder,
+            task="case",
+            settings=Settings(steps, record_every=1, **options),
+            evaluate=lambda: {"norm": sum(p.square().sum().item() for p in model.parameters())},
+        )
     return [p.sum().item() for p in model.parameters()]
 
 

@@ -16,8 +16,8 @@ from torchsets import SetBatch
 from torchsets.lab.cli import main
 from torchsets.lab.records import read_run
 from torchsets.lab.training import seed_everything
-from torchsets.lab.training.devices import _check_each_has_one
-from torchsets.lab.training.processes import split_batch
+from torchsets.lab.training.batches import split_batch
+from torchsets.lab.training.host import _check_each_has_one
 
 SCRIPT = Path(__file__).with_name("joint_cases.py")
 NAMES = [
@@ -31,7 +31,15 @@ NAMES = [
     "unused",
 ]
 FIELDS = ["poolings=fspool", "steps=300", "hidden=16", "learning_rate=1e-4"]
-RUN = ["run", "digits", "--scale", "smoke", *FIELDS]
+RUN = [
+    "run",
+    "polygons",
+    "models=fspool",
+    "zeroed_sizes=",
+    "steps=600",
+    "--scale",
+    "smoke",
+]
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2"]
 ENVIRONMENT = {**os.environ, "OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "lo"}
 ENVIRONMENT["TORCH_CPP_LOG_LEVEL"] = "ERROR"  # where a machine lacks IPv6 or names, torch warns
@@ -105,7 +113,7 @@ def test_only_the_first_process_writes(together):
     assert names == {*NAMES, *extra}
 
 
-def test_a_signal_to_one_process_stops_all_after_the_same_step_and_they_go_on(together):
+def test_a_signal_to_one_process_stops_all_after_the_same_step_and_they_resume(together):
     folder, facts = together
     for seen in facts:
         checkpoints, weights = seen["stopped"]
@@ -158,28 +166,29 @@ def interrupted(tmp_path_factory):
     return folder, shown, errors
 
 
-def test_ctrl_c_saves_and_says_how_to_go_on_once(interrupted):
+def test_ctrl_c_saves_and_says_how_to_resume_once(interrupted):
     folder, shown, errors = interrupted
-    assert shown == "digits at scale smoke, run folder run\n"
-    assert errors.count("saved; go on with: torchsets run digits --resume run") == 1
+    assert shown == "polygons at scale smoke, run folder run\n"
+    assert errors.count("saved; resume with: torchsets run --resume run") == 1
     assert errors.count("stopped") == 1
-    (saved,) = (folder / "run" / "checkpoint" / "fspool").iterdir()
-    assert 100 <= int(saved.name) < 300
-    assert not read_run(folder / "run").result["complete"]
+    (saved,) = (folder / "run" / "checkpoint" / "n=4" / "fspool").iterdir()
+    assert 100 <= int(saved.name) < 600
+    assert not read_run(folder / "run").complete
 
 
 def test_a_resumed_run_of_two_ends_where_one_process_ends(interrupted, tmp_path, monkeypatch):
     folder, *_ = interrupted
-    done = torchrun("-m", "torchsets", "run", "digits", "--resume", "run", cwd=folder)
+    done = torchrun("-m", "torchsets", "run", "--resume", "run", cwd=folder)
     assert done.stdout.count("done: run") == 1
     monkeypatch.chdir(tmp_path)
     main([*RUN, "--out", "run"])
     ours, theirs = read_run(folder / "run"), read_run("run")
-    assert ours.result["complete"]
-    assert [started["hardware"]["processes"] for started in ours.environments] == [2, 2]
+    assert ours.complete
+    assert [started.machine.processes for started in ours.environments] == [2, 2]
     losses = [[line for line in run.metrics if "loss" in line] for run in (ours, theirs)]
     assert_close(*losses, rel=1e-4)  # single precision
-    assert_close(ours.result["results"], theirs.result["results"], abs=0.5)  # two of 449 digits
+    values = [[cell.value for cell in run.cells] for run in (ours, theirs)]
+    assert values[0] == pytest.approx(values[1], rel=1e-2, nan_ok=False)
 
 
 @pytest.mark.parametrize(("count", "sizes"), [(6, [2, 2, 2]), (5, [1, 2, 2]), (2, [1, 1, 1])])
@@ -222,5 +231,5 @@ def test_torchrun_starts_nothing_but_run(monkeypatch, capsys):
     monkeypatch.setenv("RANK", "1")
     with pytest.raises(SystemExit, match="2"):
         main(["demo"])
-    message = "process 1: error: torchrun must start torchsets run, got demo\n"
+    message = "process 1: error: torchrun works with `torchsets run` only, not `demo`\n"
     assert capsys.readouterr().err == message

@@ -12,12 +12,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
-from torchsets.data import PointSets, add_noise
+from torchsets.data import add_noise
 from torchsets.encoders import DeepSets
 from torchsets.lab.benchmarks.fspool import POINTS, plain_fspool
 from torchsets.lab.benchmarks.harness import Case, Step
 from torchsets.mlp import MLP, glorot_
 from torchsets.pooling import FSPool, MaxPool, MeanPool, SumPool
+from torchsets.sets import Sets
 
 _SETS, _BATCH, _STEPS = 512, 16, 8
 
@@ -51,7 +52,7 @@ def _prepare(pool: Callable[[], nn.Module]) -> Step:
     generator = torch.Generator().manual_seed(0)
     sizes = (133 + 42 * torch.randn(_SETS, generator=generator)).round().long().clamp(32, 342)
     values = torch.rand(int(sizes.sum()), 2, generator=generator)
-    sets = PointSets(values, sizes, torch.randint(10, (_SETS,), generator=generator))
+    sets, labels = Sets(values, sizes), torch.randint(10, (_SETS,), generator=generator)
     torch.manual_seed(0)
     encoder = DeepSets(MLP(2, 32, 32), pool(), MLP(32, 32, 16))
     classifier = MLP(16, 16, 10)
@@ -65,7 +66,7 @@ def _prepare(pool: Callable[[], nn.Module]) -> Step:
             chosen = torch.arange(start, start + _BATCH)
             batch = add_noise(sets.batch(chosen), 0.05, generator=generator)
             scores = classifier(encoder(*batch))
-            loss = cross_entropy(scores, sets.labels[chosen])
+            loss = cross_entropy(scores, labels[chosen])
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()

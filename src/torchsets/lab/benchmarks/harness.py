@@ -111,7 +111,8 @@ def format_table(result: dict[str, Any]) -> str:
                 seconds = case["seconds"][count]
                 best = seconds[variant]["best"]
                 ratio = best / next(iter(seconds.values()))["best"]
-                cells += f"{best * 1e3:>9.2f} ms{ratio:>8.2f}"
+                digits = 2 if best >= 1e-3 else 3
+                cells += f"{best * 1e3:>9.{digits}f} ms{ratio:>8.2f}"
             lines.append(f"  {variant:{width}}{cells}{peak / 2**20:>9.1f} MB")
     return "\n".join(lines)
 

@@ -17,7 +17,7 @@ from torchsets.lab.experiments.experiment import (
     nearest,
 )
 
-SUBJECTS = ("polygons",)
+SUBJECTS = ("polygons", "mnist", "counting", "sorting")
 
 __all__ = [
     "SCALES",

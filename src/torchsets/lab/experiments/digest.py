@@ -7,7 +7,7 @@ definitions that nobody uses, and files that only write, draw or watch do not co
 
 import ast
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -42,18 +42,22 @@ def code_digest(run: str) -> str:
 def definitions(run: str) -> list[Node]:
     """List the definitions that an experiment can reach, sorted."""
     module, _, function = run.partition(":")
-    waiting, found = [(module, function)], set()
+    waiting: list[Node] = [(module, function)]
+    seen, found = set(), set()
     while waiting:
         node = waiting.pop()
-        if node in found or not _counts(node[0]):
+        if node in seen or not _counts(node[0]):
             continue
-        if node[1] not in _read(node[0]).definitions:
-            waiting.extend(_follow(*node))
+        seen.add(node)
+        module, name = node
+        definition = _read(module).definitions.get(name)
+        if definition is None:
+            waiting.extend(_resolve(module, name))  # it imports the name
             continue
         found.add(node)
-        waiting.append((node[0], ""))
-        for used in _read(node[0]).definitions[node[1]].uses:
-            waiting.extend(_resolve(node[0], used))
+        waiting.append((module, ""))
+        for used in definition.uses:
+            waiting.extend(_resolve(module, used))
     return sorted(found)
 
 
@@ -66,41 +70,40 @@ class _Definition:
 @dataclass
 class _Module:
     definitions: dict[str, _Definition] = field(default_factory=lambda: {"": _Definition()})
-    imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
+    # What each imported name may stand for: a module, and a name in it, "" for the module itself.
+    imports: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
 
 
 def _counts(module: str) -> bool:
+    own = module.split(".")[0] == "torchsets"
     quiet = any(module == one or module.startswith(f"{one}.") for one in _NO_NUMBERS)
     # A subject's figures draw what the experiment has measured.
-    return not quiet and not module.endswith(".figures")
+    return own and not quiet and not module.endswith(".figures")
 
 
 def _resolve(module: str, used: str) -> Iterator[Node]:
-    """The definitions that a name, or an attribute of an imported module, stands for."""
-    name, _, attribute = used.partition(".")
+    """The definitions that a name of a module, or a dotted name, may stand for."""
+    first, *rest = used.split(".")
     about = _read(module)
-    if name in about.definitions:
-        yield module, name
-    elif name in about.imports:
-        source, imported = about.imports[name]
-        if imported is None:  # a module: what of it is used?
-            yield from ((source, attribute),) if attribute else _all_of(source)
-        else:
-            yield source, imported
+    if first in about.definitions:
+        yield module, first
+    for source, name in about.imports.get(first, ()):
+        yield from _descend(source, [name, *rest] if name else rest)
 
 
-def _follow(module: str, name: str) -> Iterator[Node]:
-    """A name that a module imports, or a module inside a package."""
-    inner = f"{module}.{name}"
-    if name in _read(module).imports:
-        yield from _resolve(module, name)
-    elif _path(inner) is not None:
-        yield from _all_of(inner)
-
-
-def _all_of(module: str) -> Iterator[Node]:
-    if _counts(module):
-        yield from ((module, name) for name in _read(module).definitions)
+def _descend(module: str, names: Sequence[str]) -> Iterator[Node]:
+    """Follow a dotted name into the modules of a package; a module alone is all that it has."""
+    about = _read(module)
+    if not names:
+        if _counts(module):
+            yield from ((module, name) for name in (*about.definitions, *about.imports))
+        return
+    inner = f"{module}.{names[0]}"
+    known = names[0] in about.definitions or names[0] in about.imports
+    if known or _path(inner) is None:
+        yield module, names[0]
+    if _path(inner) is not None:
+        yield from _descend(inner, names[1:])
 
 
 @cache
@@ -114,32 +117,35 @@ def _path(module: str) -> Path | None:
 
 @cache
 def _read(module: str) -> _Module:
-    path, about = _path(module), _Module()
-    if path is None:
-        return about
-    tree = ast.parse(path.read_text(encoding="utf-8"))
-    about.imports = dict(_imports(tree))
+    path = _path(module)
+    return _Module() if path is None else _parse(path.read_text(encoding="utf-8"))
+
+
+@cache
+def _parse(source: str) -> _Module:
+    tree, about = ast.parse(source), _Module()
+    for name, meant in _imports(tree):
+        about.imports.setdefault(name, set()).add(meant)
     for statement in tree.body:
-        for name in _names(statement):
+        names = _names(statement)
+        plain = _Plain().visit(statement)
+        for name in names:
             definition = about.definitions.setdefault(name, _Definition())
-            plain = _Plain().visit(statement)
-            if plain is not None:
-                definition.code += ast.dump(plain)
-                definition.uses |= _uses(plain)
+            definition.code += _text(plain)
+            definition.uses |= _uses(plain)
     return about
 
 
-def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str | None]]]:
+def _imports(tree: ast.Module) -> Iterator[tuple[str, tuple[str, str]]]:
     """What each imported name stands for, those inside functions included."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                yield alias.asname or alias.name.split(".")[0], (alias.name, None)
+                top = alias.name.split(".")[0]
+                yield alias.asname or top, (alias.name if alias.asname else top, "")
         elif isinstance(node, ast.ImportFrom) and node.module is not None:
             for alias in node.names:
-                inner = f"{node.module}.{alias.name}"
-                known = (inner, None) if _path(inner) is not None else (node.module, alias.name)
-                yield alias.asname or alias.name, known
+                yield alias.asname or alias.name, (node.module, alias.name)
 
 
 def _names(statement: ast.stmt) -> list[str]:
@@ -149,12 +155,18 @@ def _names(statement: ast.stmt) -> list[str]:
             return [name]
         case ast.AnnAssign(target=ast.Name(id=name)):
             return [name]
-        case ast.Assign(targets=[ast.Name(id=name)]):
-            return [name]
+        case ast.Assign(targets=targets):
+            parts = [part for target in targets for part in ast.walk(target)]
+            names = [part.id for part in parts if isinstance(part, ast.Name) and _is_set(part)]
+            changes = any(isinstance(part, ast.Attribute | ast.Subscript) for part in parts)
+            return ["", *names] if changes else names
         case ast.Import() | ast.ImportFrom() | ast.Expr(value=ast.Constant()):
             return []  # followed where they are used; the docstring
-    names = [node.id for node in ast.walk(statement) if isinstance(node, ast.Name)]
-    return ["", *(names if isinstance(statement, ast.Assign) else [])]
+    return [""]
+
+
+def _is_set(name: ast.Name) -> bool:
+    return isinstance(name.ctx, ast.Store)
 
 
 class _Plain(ast.NodeTransformer):
@@ -180,13 +192,27 @@ class _Plain(ast.NodeTransformer):
         return self.generic_visit(node)
 
 
+def _text(node: object) -> str:
+    """Write a tree without what is empty, in which versions of Python differ."""
+    if isinstance(node, ast.AST):
+        given = [(name, value) for name, value in ast.iter_fields(node) if value not in (None, [])]
+        inner = ", ".join(f"{name}={_text(value)}" for name, value in given)
+        return f"{type(node).__name__}({inner})"
+    return f"[{', '.join(map(_text, node))}]" if isinstance(node, list) else repr(node)
+
+
 def _uses(tree: ast.AST) -> set[str]:
-    """All names that are read, and attributes of names: ``losses.chamfer`` for a module."""
-    found, bases = set(), set()
+    """All names that are read, with the attributes that follow: ``losses.chamfer``."""
+    found, inner = set(), set()
     for node in ast.walk(tree):  # an attribute comes before its base
-        if isinstance(node, ast.Attribute) and isinstance(node.value, ast.Name):
-            found.add(f"{node.value.id}.{node.attr}")
-            bases.add(id(node.value))
-        elif isinstance(node, ast.Name) and id(node) not in bases:
-            found.add(node.id)
+        if id(node) in inner or not isinstance(node, ast.Attribute | ast.Name):
+            continue
+        names: list[str] = []
+        base: ast.expr = node
+        while isinstance(base, ast.Attribute):
+            names.append(base.attr)
+            base = base.value
+            inner.add(id(base))
+        if isinstance(base, ast.Name):
+            found.add(".".join([base.id, *reversed(names)]))
     return found

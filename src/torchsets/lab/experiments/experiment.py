@@ -12,6 +12,7 @@ from torchsets.lab.records import Recorder
 
 Config = TypeVar("Config")
 SCALES = ("smoke", "cpu", "full")  # an experiment may also have the scale demo
+_BESIDE = ("cpu", "full")  # what these change may stand beside the thesis' numbers
 
 
 @dataclass(frozen=True)
@@ -23,8 +24,8 @@ class Table:
         takes: How long each scale takes on two cores, with one seed.
         seeds: How many seeds a scale has if nobody says; 1 where nothing is written.
         fixed: Fields that must have the thesis' values, which are the defaults, or those of the
-            run's scale, for a number to stand beside the thesis'. Other numbers go to a table of
-            variants.
+            scale cpu or full, for a number to stand beside the thesis'. Other numbers go to a table
+            of variants.
         merge: For columns whose number is not of one shard alone: ``min`` or ``max`` over them.
         thesis: Whether the thesis has it.
     """
@@ -94,8 +95,9 @@ class Experiment(Generic[Config]):
                 for name in table.fixed
                 if getattr(config, name) not in (defaults[name], at_scale.get(name, defaults[name]))
             ]
-            if differing:
-                labels[table.key] = ", ".join(differing)
+            shrunk = scale not in _BESIDE and any(name in at_scale for name in table.fixed)
+            if differing or shrunk:
+                labels[table.key] = ", ".join([f"scale {scale}"] * shrunk + differing)
         return labels
 
 

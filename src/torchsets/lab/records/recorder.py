@@ -3,7 +3,8 @@
 import dataclasses
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -17,8 +18,8 @@ from torchsets.lab.records.files import (
     write_atomically,
     write_json,
 )
-from torchsets.lab.records.lock import LOCK_FILE, FolderLock
-from torchsets.lab.records.repair import can_start_in, repair
+from torchsets.lab.records.lock import FolderLock
+from torchsets.lab.records.repair import lock_new_folder, repair
 from torchsets.lab.records.run import (
     Cell,
     Description,
@@ -37,7 +38,8 @@ _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.=+-]*")
 class Recorder:
     """Writes one run folder. Make one with :meth:`start` or :meth:`resume`.
 
-    It is the only writer until it is finished, closed or collected, or its process ends.
+    It is the only writer until it is finished, closed (``with`` does) or collected, or its process
+    ends.
 
     Example:
         >>> import tempfile
@@ -98,7 +100,7 @@ class Recorder:
             code: A digest of the experiment's sources.
         """
         folder = Path(folder)
-        lock = _lock_new(folder)
+        lock = lock_new_folder(folder)
         recorder = cls(folder, experiment, config, Result(), lock, variants or {})
         described = {
             "experiment": experiment,
@@ -106,9 +108,10 @@ class Recorder:
             "tables": list(tables),
             "config": recorder.config,
         }
-        write_json(folder / "environment.json", describe_environment(device, code))
-        recorder._write_result()
-        write_json(folder / "config.json", described)  # last: a folder with a config is a run
+        with _closed_by_an_error(lock):
+            write_json(folder / "environment.json", describe_environment(device, code))
+            recorder._write_result()
+            write_json(folder / "config.json", described)  # last: a folder with a config is a run
         return recorder
 
     @classmethod
@@ -129,24 +132,28 @@ class Recorder:
         described = read_config(folder)  # so that nothing is written into what is no run
         with explained(folder):
             lock = FolderLock(folder)
-            repair(folder)
-        again = 1 + len(read_environments(folder))
-        recorder = cls(
-            folder,
-            described.experiment,
-            described.config,
-            read_result(folder),
-            lock,
-            variants or {},
-        )
-        recorder._metrics = read_metrics(folder)
-        write_json(folder / f"environment-{again}.json", describe_environment(device, code))
+        with _closed_by_an_error(lock):
+            with explained(folder):
+                repair(folder)
+            again = 1 + len(read_environments(folder))
+            result = read_result(folder)
+            recorder = cls(
+                folder, described.experiment, described.config, result, lock, variants or {}
+            )
+            recorder._metrics = read_metrics(folder)
+            write_json(folder / f"environment-{again}.json", describe_environment(device, code))
         return recorder
 
     @classmethod
     def silent(cls, folder: str | Path) -> "Recorder":
         """Return one that takes everything and writes nothing: of several processes one writes."""
         return cls(Path(folder), "", {}, Result(), None, {})
+
+    def __enter__(self) -> "Recorder":
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
 
     @property
     def tasks(self) -> dict[str, Task]:
@@ -273,17 +280,14 @@ class Recorder:
         return self._lock is not None
 
 
+@contextmanager
+def _closed_by_an_error(lock: FolderLock) -> Iterator[None]:
+    try:
+        yield
+    except BaseException:
+        lock.release()  # the error's traceback would hold it
+        raise
+
+
 def _place(cell: Cell) -> tuple[str, str, str, int | None]:
     return cell.table, cell.model, cell.column, cell.seed
-
-
-def _lock_new(folder: Path) -> FolderLock:
-    """Make the folder, and lock it if there is nothing in it."""
-    with explained(folder):
-        folder.mkdir(parents=True, exist_ok=True)
-        lock = None
-        if (folder / LOCK_FILE).exists() or can_start_in(folder):
-            lock = FolderLock(folder)  # first, so that the error names who is writing here
-        if lock is None or not can_start_in(folder):
-            raise ValueError(f"{folder} is not empty; choose another folder, or use --resume")
-    return lock

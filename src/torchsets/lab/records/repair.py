@@ -5,7 +5,8 @@ import re
 import warnings
 from pathlib import Path
 
-from torchsets.lab.records.files import damage, drop_unfinished_line, write_json
+from torchsets.lab.records.files import damage, drop_unfinished_line, explained, write_json
+from torchsets.lab.records.lock import LOCK_FILE, FolderLock
 
 EMPTY_RESULT = {"complete": False, "tasks": {}, "tables": {}, "results": []}
 _BEGINNING = re.compile(  # what a start leaves that was killed before its end
@@ -19,6 +20,20 @@ def can_start_in(folder: Path) -> bool:
         _BEGINNING.fullmatch(path.name) and (path.suffix != ".json" or damage(path) is None)
         for path in folder.iterdir()
     )
+
+
+def lock_new_folder(folder: Path) -> FolderLock:
+    """Make the folder, and lock it if there is nothing in it."""
+    with explained(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        lock = None
+        if (folder / LOCK_FILE).exists() or can_start_in(folder):
+            lock = FolderLock(folder)  # first, so that the error names who is writing here
+        if lock is None or not can_start_in(folder):
+            if lock is not None:
+                lock.release()
+            raise ValueError(f"{folder} is not empty; choose another folder, or use --resume")
+    return lock
 
 
 def repair(folder: Path) -> None:

@@ -46,6 +46,11 @@ class Table:
     rows: list[Row]
     in_thesis: bool
 
+    @property
+    def has_numbers(self) -> bool:
+        """Whether any number of ours is in it."""
+        return any(cell.mean is not None for row in self.rows for cell in row.ours or ())
+
 
 def collect_tables(runs: Sequence[Run]) -> list[Table]:
     """Gather every table that the runs contribute to, or would if they were complete."""

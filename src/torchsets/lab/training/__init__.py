@@ -1,7 +1,7 @@
 """The one training loop: checkpoints, resume, progress, devices, several processes."""
 
 from torchsets.lab.training.batches import map_tensors, move
-from torchsets.lab.training.checkpoints import load_checkpoint, save_checkpoint
+from torchsets.lab.training.checkpoints import load_checkpoint, load_weights, save_checkpoint
 from torchsets.lab.training.history import History
 from torchsets.lab.training.host import keep_freed_memory, pick_device, use_one_thread
 from torchsets.lab.training.loop import Settings, linear_decay, seed_everything, train
@@ -21,6 +21,7 @@ __all__ = [
     "keep_freed_memory",
     "linear_decay",
     "load_checkpoint",
+    "load_weights",
     "map_tensors",
     "move",
     "on_first",

@@ -1,8 +1,8 @@
 """Checkpoints without pickle: written whole or not at all, and checked when read.
 
 A checkpoint is a folder ``STEP/`` with ``tensors.safetensors``, ``state.json`` and
-``manifest.json``, the checksums of the other two. It is made under another name, brought to the
-disk, and renamed, so a crash at any moment leaves the earlier one as it was. Two are kept.
+``manifest.json``, the checksums of the other two. It is made under another name, flushed to disk,
+and renamed, so a crash at any moment leaves the earlier one as it was. Two are kept.
 """
 
 import errno
@@ -19,14 +19,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
+from safetensors import SafetensorError
 from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from torchsets.lab.records.files import explained, sync
 
 SCHEMA_VERSION = 1
-_MAY_CHANGE = {"device"}  # a run may go on elsewhere
+_MAY_CHANGE = {"device"}  # a run may be resumed elsewhere
 _DAMAGE = (None, errno.ENOENT, errno.ENOTDIR, errno.EISDIR, errno.EIO)  # None: our checksums
+_BROKEN = (OSError, KeyError, TypeError, AttributeError, RecursionError, SafetensorError)
 _TENSORS, _STATE, _MANIFEST = "tensors.safetensors", "state.json", "manifest.json"
 
 
@@ -45,7 +47,7 @@ def save_checkpoint(
     with explained(target):
         try:
             _write(writing, tensors, state)
-            if target.exists():  # a broken one: from a whole one the run would have gone on
+            if target.exists():  # a broken one: a whole one would have been resumed
                 shutil.rmtree(target)
             os.replace(writing, target)
         except BaseException:
@@ -56,32 +58,61 @@ def save_checkpoint(
             shutil.rmtree(old)
 
 
-def load_checkpoint(folder: Path) -> Checkpoint | None:
+def load_checkpoint(
+    folder: Path, needs: Mapping[str, type | tuple[type, ...]] | None = None
+) -> Checkpoint | None:
     """Read the newest whole checkpoint below ``folder``; None if none was ever written.
 
-    A broken one is passed over with a warning. If all are broken, or one is of a newer schema,
-    a ``ValueError`` says so, and if one may not be read, an ``OSError``; nothing is removed.
+    ``needs`` names entries that its state must have, with their types. A broken one is passed over
+    with a warning. If all are broken, or one is of a newer schema, a ``ValueError`` says so, and if
+    one may not be read, an ``OSError``; nothing is removed.
     """
     candidates = _steps(folder)
     for path in candidates:
         try:
-            return _read(path)
-        except (OSError, KeyError, TypeError, UnicodeDecodeError, json.JSONDecodeError) as error:
+            found = _read(path)
+            for name, kind in (needs or {}).items():
+                if not isinstance(found.state[name], kind):
+                    raise TypeError(f"{name} in {_STATE} has another type")
+            return found
+        except _BROKEN as error:
             if isinstance(error, OSError) and error.errno not in _DAMAGE:
                 raise OSError(
-                    f"checkpoint {path} must be readable, got {error.strerror}; nothing is lost"
+                    f"cannot read checkpoint {path}: {error.strerror}; nothing is lost"
                 ) from error
             warnings.warn(f"checkpoint {path} is broken ({error}), trying an earlier", stacklevel=2)
     if candidates:
+        both = {1: "the checkpoint", 2: "both checkpoints"}
         raise ValueError(
-            f"{folder} must hold a whole checkpoint, got {len(candidates)} broken; "
-            "remove that folder to train this task from its start"
+            f"{both.get(len(candidates), 'all checkpoints')} in {folder} "
+            f"{'is' if len(candidates) == 1 else 'are'} corrupt; remove that folder to train this "
+            "task from its start"
         )
     return None
 
 
+def load_weights(folder: Path, model: nn.Module) -> bool:
+    """Load the weights of the newest checkpoint into a model; False if none was ever written.
+
+    Raises:
+        ValueError: If they do not fit the model.
+    """
+    found = load_checkpoint(folder)
+    if found is None:
+        return False
+    try:
+        model.load_state_dict(_below(found.tensors, "model."))
+    except RuntimeError as error:
+        reason = textwrap.shorten(str(error), 300)
+        raise ValueError(
+            f"the checkpoint in {folder} does not fit the model ({reason}): it was made by other "
+            "code or with other settings"
+        ) from error
+    return True
+
+
 def check_config(made_with: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> None:
-    """Raise ``ValueError`` if a run would go on with another configuration, naming the fields."""
+    """Raise ``ValueError`` if a run would resume with another configuration, naming the fields."""
     fields = sorted((made_with.keys() | config.keys()) - _MAY_CHANGE)
     changed = [
         f"{field}={_shown(config, field)} instead of {_shown(made_with, field)}"
@@ -138,11 +169,11 @@ def restore(
     """
     try:
         _restore(checkpoint, model, optimiser, generator)
-    except (RuntimeError, ValueError, KeyError) as error:
+    except (RuntimeError, ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
         reason = textwrap.shorten(str(error), 300)
         raise ValueError(
-            f"checkpoint must fit the model and its optimiser, got {reason}: it was made by other "
-            "code; go on with the commit in environment.json, or start a new run"
+            f"the checkpoint does not fit the model and its optimiser ({reason}): it was made by "
+            "other code; resume with the commit in environment.json, or start a new run"
         ) from error
 
 
@@ -224,17 +255,29 @@ def _shown(config: Mapping[str, Any], field: str) -> str:
 
 
 def _read(path: Path) -> Checkpoint:
-    manifest = json.loads((path / _MANIFEST).read_text(encoding="utf-8"))
+    manifest = _read_object(path / _MANIFEST)
+    if type(manifest["schema_version"]) is not int:
+        raise TypeError("its schema version is no number")
     if manifest["schema_version"] > SCHEMA_VERSION:
         raise ValueError(
             f"{path} must have schema version {SCHEMA_VERSION} or less, "
             f"got {manifest['schema_version']}: it was written by a newer torchsets"
         )
-    for name, expected in manifest["sha256"].items():
-        if _checksum(path / name) != expected:
+    for name in (_TENSORS, _STATE):
+        if _checksum(path / name) != manifest["sha256"][name]:
             raise OSError(f"{name} does not match its checksum")
-    state = json.loads((path / _STATE).read_text(encoding="utf-8"))
+    state = _read_object(path / _STATE)
     return Checkpoint(load_file(path / _TENSORS), state)
+
+
+def _read_object(path: Path) -> dict[str, Any]:
+    try:
+        content = json.loads(path.read_bytes())
+    except ValueError as error:
+        raise TypeError(f"{path.name} is no JSON: {error}") from error
+    if not isinstance(content, dict):
+        raise TypeError(f"{path.name} is no JSON object")
+    return content
 
 
 def _checksum(path: Path) -> str:

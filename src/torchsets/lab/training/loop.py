@@ -30,6 +30,14 @@ from torchsets.lab.training.progress import show_progress
 
 Draw = Callable[[int, torch.Generator], Any]
 _SECONDS_BETWEEN_CHECKPOINTS = 60
+_NEEDS: dict[str, type | tuple[type, ...]] = {  # of the state in a checkpoint
+    "step": int,
+    "seconds": (int, float),
+    "sums": list,
+    "optimiser": dict,
+    "groups": list,
+    "random": dict,
+}
 _TASK = re.compile(r"[A-Za-z0-9][\w =.+-]*(/[A-Za-z0-9][\w =.+-]*)?")
 
 
@@ -144,7 +152,7 @@ def linear_decay(share: float, *, start: float = 0.0) -> float:
 
 
 def seed_everything(seed: int) -> None:
-    """Seed torch's, numpy's and Python's global randomness, such as the initial weights."""
+    """Seed the global randomness of torch, numpy and Python, such as the initial weights."""
     torch.manual_seed(seed)
     np.random.seed(seed)
     random.seed(seed)
@@ -163,6 +171,9 @@ class _Training:
     ) -> None:
         if not _TASK.fullmatch(task):
             raise ValueError(f"task must be a name or panel/name, got {task!r}")
+        if task.split("/")[-1] == "writing" or task.split("/")[-1].isdigit():
+            # Such a folder would look like a checkpoint of the task around it.
+            raise ValueError(f"task must not end with a number or 'writing' alone, got {task!r}")
         self.model, self.optimiser = model, optimiser
         self.recorder, self.task, self.settings = recorder, task, settings
         self.generator = torch.Generator().manual_seed(settings.seed)
@@ -181,7 +192,7 @@ class _Training:
         self.seconds_before = self.seconds
 
     def load(self) -> Checkpoint | None:
-        found, config = load_checkpoint(self.folder), self.recorder.config
+        found, config = load_checkpoint(self.folder, _NEEDS), self.recorder.config
         if found is not None:
             check_config(found.state.get("config", config), config, self.folder)
         return found

@@ -1,0 +1,1 @@
+"""Chapter 3: count the objects behind overlapping proposals."""

@@ -1,0 +1,1 @@
+"""MNIST as sets of points: denoise and auto-encode them, classify them."""

@@ -1,72 +1,41 @@
 """The models of the experiments on MNIST: one encoder, several poolings and decoders."""
 
-from collections.abc import Mapping
-
+import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets
 from torchsets.decoders import FSPoolAutoEncoder, LSTMDecoder, MLPDecoder
+from torchsets.encoders import DeepSets
+from torchsets.lab.experiments.mnist.configs import Classify, Reconstruct
 from torchsets.lab.experiments.poolings import POOLINGS
 from torchsets.mlp import MLP, glorot_
-from torchsets.padded import SetPrediction, fill_padding
+from torchsets.padded import SetPrediction
 from torchsets.pooling import FSPool
-
-_ENCODER = ("element_encoder", "pool", "vector_encoder")
-
-
-class SetEncoder(nn.Module):
-    """The encoder half of :class:`FSPoolAutoEncoder`, with any pooling.
-
-    Args:
-        features: Number of features of an element.
-        pooling: One of fspool, sum, mean, max.
-        hidden: Width of the layers and of the pooled vector.
-        latent: Size of the encoded vector.
-        layers: Linear layers before the pooling.
-    """
-
-    def __init__(
-        self, features: int, *, pooling: str, hidden: int, latent: int, layers: int = 2
-    ) -> None:
-        super().__init__()
-        self.element_encoder = MLP(features, hidden, hidden, layers=layers)
-        self.pool = POOLINGS[pooling](hidden)
-        self.vector_encoder = MLP(hidden, hidden, latent)
-
-    def forward(
-        self, elements: Tensor, mask: Tensor, *, temperature: float | None = None
-    ) -> Tensor:
-        """Encode padded sets (B, N, D) to (B, L); a temperature relaxes the sort of FSPool."""
-        check_padded_sets(elements, mask)
-        hidden = self.element_encoder(fill_padding(elements, mask))
-        if temperature is not None and isinstance(self.pool, FSPool):
-            pooled, _ = self.pool.pool_with_order(hidden, mask, temperature=temperature)
-        else:
-            pooled = self.pool(hidden, mask)
-        encoded: Tensor = self.vector_encoder(pooled)
-        return encoded
 
 
 class Classifier(nn.Module):
     """An encoder and a two-layer MLP on its vector, with Glorot's initial weights."""
 
-    def __init__(self, encoder: SetEncoder, *, latent: int, hidden: int, classes: int) -> None:
+    def __init__(self, encoder: DeepSets, *, latent: int, hidden: int, classes: int) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = MLP(latent, hidden, classes)
         glorot_(self)
 
-    def forward(
-        self, elements: Tensor, mask: Tensor, *, temperature: float | None = None
-    ) -> Tensor:
-        scores: Tensor = self.head(self.encoder(elements, mask, temperature=temperature))
+    def forward(self, elements: Tensor, mask: Tensor) -> Tensor:
+        """Score the classes of padded sets (B, N, D): (B, classes)."""
+        scores: Tensor = self.head(self.encoder(elements, mask))
         return scores
+
+    def set_temperature(self, temperature: float | None) -> None:
+        """Relax the sort of FSPool, or sort exactly for None; other poolings do not sort."""
+        if isinstance(self.encoder.pool, FSPool):
+            self.encoder.pool.temperature = temperature
 
 
 class BaselineAutoEncoder(nn.Module):
     """An encoder with any pooling, and a decoder that predicts all slots from its vector."""
 
-    def __init__(self, encoder: SetEncoder, decoder: nn.Module) -> None:
+    def __init__(self, encoder: DeepSets, decoder: nn.Module) -> None:
         super().__init__()
         self.encoder = encoder
         self.decoder = decoder
@@ -76,27 +45,83 @@ class BaselineAutoEncoder(nn.Module):
         return prediction
 
 
-def build_auto_encoder(
-    name: str, *, hidden: int, latent: int, slots: int, mask_feature: bool
-) -> nn.Module:
+AutoEncoder = FSPoolAutoEncoder | BaselineAutoEncoder
+
+
+def build_classifier(
+    config: Classify, pooling: str, *, classes: int = 10, layers: int = 2
+) -> Classifier:
+    """Return an untrained classifier with that many linear layers before the pooling."""
+    encoder = _build_encoder(config, pooling, layers=layers)
+    hidden = config.classifier_hidden
+    return Classifier(encoder, latent=config.latent, hidden=hidden, classes=classes)
+
+
+def build_auto_encoder(config: Reconstruct, name: str) -> AutoEncoder:
     """Return an untrained auto-encoder: fspool, or a pooling and a decoder such as sum-mlp."""
-    features = 2 + mask_feature
     if name == "fspool":
-        return glorot_(FSPoolAutoEncoder(features, hidden=hidden, latent=latent))
+        features = 2 + config.mask_feature
+        model = FSPoolAutoEncoder(features, hidden=config.hidden, latent=config.latent)
+        glorot_(model)
+        return model
     pooling, decoder_name = name.split("-")
-    encoder = SetEncoder(features, pooling=pooling, hidden=hidden, latent=latent)
+    encoder = _build_encoder(config, pooling)
     glorot_(encoder)
     decoder: nn.Module
     if decoder_name == "lstm":
-        decoder = LSTMDecoder(latent, hidden, slots=slots, features=2, variable_size=mask_feature)
+        decoder = LSTMDecoder(
+            config.latent,
+            config.hidden,
+            slots=config.slots,
+            features=2,
+            variable_size=config.mask_feature,
+        )
     else:
         decoder = MLPDecoder(
-            latent, hidden, slots=slots, features=2, layers=2, variable_size=mask_feature
+            config.latent,
+            config.hidden,
+            slots=config.slots,
+            features=2,
+            layers=2,
+            variable_size=config.mask_feature,
         )
     return BaselineAutoEncoder(encoder, decoder)
 
 
-def encoder_weights(auto_encoder: Mapping[str, Tensor]) -> dict[str, Tensor]:
-    """Pick the weights of the encoder out of the state of an auto-encoder."""
-    bare = {name.removeprefix("encoder."): value for name, value in auto_encoder.items()}
-    return {name: value for name, value in bare.items() if name.split(".")[0] in _ENCODER}
+def encoder_of(auto_encoder: AutoEncoder) -> DeepSets:
+    """Return the encoder of an auto-encoder, with the same weights; FSPool sorts exactly."""
+    if isinstance(auto_encoder, BaselineAutoEncoder):
+        return auto_encoder.encoder
+    return DeepSets(auto_encoder.element_encoder, auto_encoder.pool, auto_encoder.vector_encoder)
+
+
+def predict(
+    model: AutoEncoder, noisy: Tensor, mask: Tensor, *, slots: int
+) -> tuple[Tensor, Tensor]:
+    """Return the predicted features of all slots, (B, slots, D), and which slots are points."""
+    features = noisy.shape[2]
+    if isinstance(model, FSPoolAutoEncoder):
+        elements = pad_to(model(noisy, mask), slots)
+        points = nn.functional.pad(mask, (0, slots - mask.shape[1]))
+    else:
+        prediction = model(noisy, mask)
+        elements, points = prediction.elements, prediction.presence > 0
+        if features == 3:
+            elements = torch.cat([elements, prediction.presence.unsqueeze(-1)], dim=-1)
+    if features == 3:
+        presence = elements[..., 2]  # at least one: to an empty set every distance is 0
+        points = presence >= presence.amax(dim=1, keepdim=True).clamp(max=0.5)
+    return elements, points
+
+
+def pad_to(elements: Tensor, slots: int) -> Tensor:
+    """Add zero rows up to that number of slots."""
+    return nn.functional.pad(elements, (0, 0, 0, slots - elements.shape[1]))
+
+
+def _build_encoder(config: Classify | Reconstruct, pooling: str, *, layers: int = 2) -> DeepSets:
+    return DeepSets(
+        MLP(2 + config.mask_feature, config.hidden, config.hidden, layers=layers),
+        POOLINGS[pooling](config.hidden),
+        MLP(config.hidden, config.hidden, config.latent),
+    )

@@ -4,110 +4,49 @@ Models train on sets of numbers from [0, 1] with the sorted numbers as target, a
 other intervals, and on larger sets, in double precision. What must carry over is the comparison.
 """
 
-from collections.abc import Iterator
-from copy import deepcopy
-from dataclasses import dataclass, replace
-from typing import Any, NamedTuple, cast
+from collections.abc import Callable, Mapping
+from functools import partial
+from typing import NamedTuple, TypeVar
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from torchsets.lab.experiments.sorting.figures import draw_figures
-from torchsets.lab.records import Recorder
-from torchsets.lab.training import Settings, pick_device, seed_everything, train
+from torchsets.lab.experiments.sorting.configs import (
+    MODELS,
+    THESIS_SETS,
+    SortNumbers,
+    Training,
+    trainings_of,
+)
+from torchsets.lab.experiments.sorting.figures import (
+    draw_comparison,
+    draw_entropies,
+    draw_sorting,
+    draw_step_sizes,
+)
+from torchsets.lab.experiments.sorting.models import (
+    Optimiser,
+    Sorter,
+    build_model,
+    build_rival,
+    permutations_by_step,
+)
+from torchsets.lab.records import Cell, Recorder
+from torchsets.lab.training import History, Settings, pick_device, seed_everything, train
 from torchsets.permutations import (
     LinearAssignment,
     OrderedSets,
-    PairwiseCost,
     PermutationOptimiser,
     hard_permutation,
-    optimise_permutation,
 )
 
-ROWS = {"po-u": "PO-U", "linear": "LinAssign"}
 INTERVALS = ((0, 1), (0, 10), (0, 1000), (1, 2), (10, 11), (100, 101), (1000, 1001))
 TEST_SEED = 10_007
 LARGEST_SMALL_SIZE = 120  # above it fewer sets are evaluated
-THESIS_SETS = 2**18  # training sets; rows of models that see fewer say so
+ENTROPY_SETS = 100
 
-
-@dataclass(frozen=True)
-class Config:
-    """The defaults are the thesis' settings (lines 5458-5475); fewer training sets from 512 on.
-
-    Attributes:
-        sizes: Numbers per set.
-        training_sets: How many sets the models of each size see, one entry for each size.
-        batch_sizes: Sets per step, one entry for each size.
-        seeds: How often PO-U is trained from other initial weights, one entry for each size.
-        models: Any of po-u, linear.
-        inner_steps: Gradient steps on the permutation, T.
-        hidden: Hidden units of the comparison.
-        hidden_bias: Whether they have a bias, as in the thesis. Without, F(s x, s y) = s F(x, y):
-            sets from [0, s] are sorted exactly as those from [0, 1].
-        learning_rate: Of Adam.
-        evaluation_step_size: Step size of trained PO-U models when they are evaluated and drawn; 0:
-            the learned one, as in the thesis.
-        test_sets: Sets per interval for sizes up to 120.
-        large_test_sets: Sets per interval for larger ones.
-        transfer_from: Training sizes of the PO-U models that are tried on other sizes.
-        transfer_to: The sizes that they are tried on.
-        huge_test_sets: Sets per interval for transfer to more than 1024 numbers.
-        true_gradient_size: Size at which the true gradient through Sinkhorn is compared, 0: none.
-        seed: The first seed of the weights and of the sets.
-        device: auto, cpu or cuda.
-    """
-
-    sizes: tuple[int, ...] = (5, 10, 15, 80, 100, 120, 512, 1024)
-    training_sets: tuple[int, ...] = (*[THESIS_SETS] * 6, 2**14, 2**12)
-    batch_sizes: tuple[int, ...] = (*[512] * 6, 64, 16)
-    seeds: tuple[int, ...] = (5, 5, 5, 1, 1, 1, 1, 1)
-    models: tuple[str, ...] = ("po-u", "linear")
-    inner_steps: int = 6
-    hidden: int = 16
-    hidden_bias: bool = True
-    learning_rate: float = 0.1
-    evaluation_step_size: float = 0.0
-    test_sets: int = 1000
-    large_test_sets: int = 100
-    transfer_from: tuple[int, ...] = (10, 100)
-    transfer_to: tuple[int, ...] = (5, 10, 15, 80, 100, 120, 512, 1024, 2048, 4096)
-    huge_test_sets: int = 10
-    true_gradient_size: int = 10
-    seed: int = 0
-    device: str = "auto"
-
-    def __post_init__(self) -> None:
-        unknown = set(self.models) - set(ROWS)
-        if unknown:
-            raise ValueError(f"models must be among {', '.join(ROWS)}, got {', '.join(unknown)}")
-        for name in ("training_sets", "batch_sizes", "seeds"):
-            if len(getattr(self, name)) != len(self.sizes):
-                raise ValueError(
-                    f"{name} must have one entry for each of the {len(self.sizes)} sizes, "
-                    f"got {len(getattr(self, name))}"
-                )
-
-
-SCALES: dict[str, dict[str, Any]] = {
-    "smoke": {
-        "sizes": (5, 10),
-        "training_sets": (2**10, 2**10),
-        "batch_sizes": (64, 64),
-        "seeds": (2, 1),
-        "test_sets": 20,
-        "transfer_from": (10,),
-        "transfer_to": (5, 20),
-        "true_gradient_size": 5,
-    },
-    "cpu": {
-        "training_sets": (2**18, 2**18, 2**18, 2**15, 2**15, 2**15, 2**11, 2**9),
-        "batch_sizes": (512, 512, 512, 512, 512, 512, 32, 8),
-        "seeds": (5, 3, 3, 1, 1, 1, 1, 1),
-        "huge_test_sets": 2,
-    },
-    "full": {},
-}
+Interval = tuple[int, int]
+Model = TypeVar("Model", bound=Sorter)
 
 
 class Score(NamedTuple):
@@ -117,93 +56,57 @@ class Score(NamedTuple):
     positions: float
 
 
-class TrueGradientOptimiser(nn.Module):
-    """PO-U that follows the true gradient through Sinkhorn, for the comparison of entropies."""
-
-    def __init__(self, cost: PairwiseCost, *, steps: int) -> None:
-        super().__init__()
-        self.cost = cost
-        self.steps = steps
-        self.step_size = nn.Parameter(torch.ones(()))
-
-    def forward(self, elements: Tensor) -> OrderedSets:
-        permutation = optimise_permutation(
-            self.cost(elements), steps=self.steps, step_size=self.step_size, through_sinkhorn=True
-        )
-        real = torch.ones(elements.shape[:2], dtype=torch.bool, device=elements.device)
-        return OrderedSets(permutation.mT @ elements, permutation, real)
-
-
-def run(config: Config, recorder: Recorder) -> None:
+def run(config: SortNumbers, recorder: Recorder) -> None:
     """Train every model at every size, evaluate on all intervals, carry over, and draw."""
     _describe_tables(config, recorder)
-    optimisers: dict[int, nn.Module] = {}
-    mistakes: dict[str, dict[int, dict[tuple[int, int], bool]]] = {}
-    for index, size in enumerate(config.sizes):
+    trainings = trainings_of(config)
+    learned: dict[int, Optimiser] = {}  # PO-U of each size, first seed
+    step_sizes: dict[int, list[tuple[int, float]]] = {}  # its step size after training steps
+    mistakes: dict[str, dict[int, set[Interval]]] = {name: {} for name in config.models}
+    for training in trainings:
         for name in config.models:
-            count = config.seeds[index] if name == "po-u" else 1
+            wrong = mistakes[name].setdefault(training.size, set())
+            count = training.seeds if name == "po-u" else 1
             for seed in range(config.seed, config.seed + count):
-                model = _train(config, recorder, name, size, index, seed)
-                if name == "po-u":
-                    optimisers.setdefault(size, model)
-                row = _row(f"{_label(config, name)}, n={size}", config.training_sets[index])
-                scores = _measure(config, recorder, model, row, size, seed)
-                wrong = mistakes.setdefault(name, {}).setdefault(size, {})
-                for interval, score in scores.items():
-                    wrong[interval] = wrong.get(interval, False) or score.perfect < 100
+                build = partial(build_model, config, name, training.size)
+                model, history = _train(config, recorder, build, name, training, seed)
+                if not isinstance(model, LinearAssignment) and seed == config.seed:
+                    learned[training.size] = model
+                    step_sizes[training.size] = history.curve("step size")
+                row = _row(f"{_label(config, name)}, n={training.size}", training.sets)
+                scores = _measure(config, recorder, model, row, training.size, seed)
+                wrong |= {interval for interval, score in scores.items() if score.perfect < 100}
     _summarise(config, recorder, mistakes)
     for size in config.transfer_from:
-        if size in optimisers:
-            _transfer(config, recorder, optimisers[size], size)
-    rival = None
-    if config.true_gradient_size in config.sizes:
-        index = config.sizes.index(config.true_gradient_size)
-        rival = _train(config, recorder, "true-gradient", config.sizes[index], index, config.seed)
-    draw_figures(recorder, optimisers, rival, config)
+        if size in learned:
+            _transfer(config, recorder, learned[size], size)
+    if learned:
+        _draw(config, recorder, learned)
+        draw_step_sizes(recorder, step_sizes)
+    for training in trainings:
+        if training.size == config.true_gradient_size and training.size in learned:
+            _compare_entropies(config, recorder, learned[training.size], training)
 
 
-def pieces(table: str, config: Config) -> list[Config]:
-    """One size with all its models and seeds each."""
-    del table
-    columns = (config.sizes, config.training_sets, config.batch_sizes, config.seeds)
-    return [
-        replace(
-            config,
-            sizes=(size,),
-            training_sets=(training_sets,),
-            batch_sizes=(batch_size,),
-            seeds=(seeds,),
-        )
-        for size, training_sets, batch_size, seeds in sorted(
-            zip(*columns, strict=True), reverse=True
-        )
-    ]
-
-
-def build_model(config: Config, name: str, size: int) -> nn.Module:
-    """Return an untrained model."""
-    if name == "linear":
-        return LinearAssignment(1, size)
-    cost = PairwiseCost(1, config.hidden)
-    cast(nn.Linear, cost.compare[0]).bias.requires_grad_(config.hidden_bias)  # it starts at 0
-    if name == "true-gradient":
-        return TrueGradientOptimiser(cost, steps=config.inner_steps)
-    return PermutationOptimiser(cost, steps=config.inner_steps)
-
-
-def evaluate(model: nn.Module, sets: Tensor) -> Score:
+def evaluate(model: Callable[[Tensor], OrderedSets], sets: Tensor) -> Score:
     """Sort sets (B, N, 1) in double precision, with the hard permutation of largest weight."""
     perfect, right = 0, 0
     with torch.no_grad():
-        for piece in _pieces(sets):
-            hard = hard_permutation(model(piece).permutation)
-            same = (hard.mT @ piece == piece.sort(dim=1).values).squeeze(2)
+        # In chunks whose matrices fit into memory at the same time.
+        for chunk in torch.split(sets, max(1, 2**21 // sets.shape[1] ** 2)):
+            hard = hard_permutation(model(chunk).permutation)
+            same = (hard.mT @ chunk == chunk.sort(dim=1).values).squeeze(2)
             perfect += int(same.all(dim=1).sum())
             right += int(same.sum())
     return Score(100 * perfect / len(sets), 100 * right / (sets.shape[0] * sets.shape[1]))
 
 
-def draw_sets(count: int, size: int, interval: tuple[int, int], *, seed: int) -> Tensor:
+def count_test_sets(config: SortNumbers, size: int) -> int:
+    """How many sets of a size are evaluated per interval."""
+    return config.test_sets if size <= LARGEST_SMALL_SIZE else config.large_test_sets
+
+
+def draw_sets(count: int, size: int, interval: Interval, *, seed: int) -> Tensor:
     """Draw sets of numbers, uniform on an interval, (count, size, 1), double precision."""
     generator = torch.Generator().manual_seed(seed)
     low, high = interval
@@ -212,60 +115,64 @@ def draw_sets(count: int, size: int, interval: tuple[int, int], *, seed: int) ->
 
 
 def _train(
-    config: Config, recorder: Recorder, name: str, size: int, index: int, seed: int
-) -> nn.Module:
+    config: SortNumbers,
+    recorder: Recorder,
+    build: Callable[[], Model],
+    name: str,
+    training: Training,
+    seed: int,
+) -> tuple[Model, History]:
     seed_everything(seed)
-    model = build_model(config, name, size).to(pick_device(config.device))
-    batch_size = config.batch_sizes[index]
-    steps = max(1, config.training_sets[index] // batch_size)
-    every = max(1, steps // 128)
-    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
+    model = build()
+    model.to(pick_device(config.device))
+    learned = [weight for weight in model.parameters() if weight.requires_grad]
+    every = max(1, training.steps // 128)
+    shape = (training.batch_size, training.size, 1)
 
     def loss(sets: Tensor) -> Tensor:
         ordered: OrderedSets = model(sets)
         return (ordered.elements - sets.sort(dim=1).values).square().mean()
 
-    def step_size() -> dict[str, float]:
-        return {"step size": abs(cast(Tensor, model.step_size)).item()}
-
-    train(
+    history = train(
         model,
-        torch.optim.Adam(trained, lr=config.learning_rate),
+        torch.optim.Adam(learned, lr=config.learning_rate),
         loss,
-        lambda step, generator: torch.rand(batch_size, size, 1, generator=generator),
+        lambda step, generator: torch.rand(shape, generator=generator),
         recorder=recorder,
-        task=f"n={size}/{name}" + (f" seed {seed}" if seed != config.seed else ""),
-        settings=Settings(steps, seed=seed, record_every=every, evaluate_every=every),
-        evaluate=None if name == "linear" else step_size,
+        task=f"n={training.size}/{name}" + (f" seed {seed}" if seed != config.seed else ""),
+        settings=Settings(training.steps, seed=seed, record_every=every, evaluate_every=every),
+        evaluate=None if isinstance(model, LinearAssignment) else partial(_step_size, model),
     )
-    model = deepcopy(model).double().requires_grad_(False)
-    if name == "po-u" and config.evaluation_step_size:
-        cast(Tensor, model.step_size).fill_(config.evaluation_step_size)
-    return model
+    model.double().requires_grad_(False)
+    if isinstance(model, PermutationOptimiser) and config.evaluation_step_size:
+        model.step_size.fill_(config.evaluation_step_size)
+    return model, history
+
+
+def _step_size(model: Optimiser) -> dict[str, float]:
+    return {"step size": model.step_size.abs().item()}
 
 
 def _measure(
-    config: Config, recorder: Recorder, model: nn.Module, row: str, size: int, seed: int
-) -> dict[tuple[int, int], Score]:
-    count = config.test_sets if size <= LARGEST_SMALL_SIZE else config.large_test_sets
-    device = next(model.parameters()).device
-    scores = {}
-    for interval in INTERVALS:
-        sets = draw_sets(count, size, interval, seed=TEST_SEED + seed).to(device)
-        scores[interval] = score = evaluate(model, sets)
-        for table, value in (("perfect", score.perfect), ("positions", score.positions)):
-            recorder.add_result(
-                f"sort-numbers/{table}",
-                model=row,
-                column=str(list(interval)),
-                value=value,
-                seed=seed,
-            )
+    config: SortNumbers, recorder: Recorder, model: Sorter, row: str, size: int, seed: int
+) -> dict[Interval, Score]:
+    count, device = count_test_sets(config, size), pick_device(config.device)
+    scores = {
+        interval: evaluate(
+            model, draw_sets(count, size, interval, seed=TEST_SEED + seed).to(device)
+        )
+        for interval in INTERVALS
+    }
+    recorder.add_results(
+        Cell(f"sort-numbers/{what}", row, str(list(interval)), seed, value)
+        for interval, score in scores.items()
+        for what, value in score._asdict().items()
+    )
     return scores
 
 
-def _label(config: Config, name: str) -> str:
-    label = ROWS[name]
+def _label(config: SortNumbers, name: str) -> str:
+    label = MODELS[name]
     if name == "po-u" and not config.hidden_bias:
         label += " without bias"
     if name == "po-u" and config.evaluation_step_size:
@@ -278,56 +185,87 @@ def _row(name: str, training_sets: int) -> str:
 
 
 def _summarise(
-    config: Config,
+    config: SortNumbers,
     recorder: Recorder,
-    mistakes: dict[str, dict[int, dict[tuple[int, int], bool]]],
+    mistakes: Mapping[str, Mapping[int, set[Interval]]],
 ) -> None:
     """Fill the thesis' table: which sizes have no mistake, and where mistakes begin."""
-    table = "perm/sorting-text"
     for name, sizes in mistakes.items():
-        perfect = [size for size, wrong in sizes.items() if not any(wrong.values())]
+        perfect = [size for size, wrong in sizes.items() if not wrong]
+        near = [size for size, wrong in sizes.items() if INTERVALS[0] in wrong]
+        far = [size for size, wrong in sizes.items() if INTERVALS[-1] in wrong]
         cells = {
             "smallest size sorted perfectly": min(perfect, default=None),
             "largest size sorted perfectly": max(perfect, default=None),
-            "size at which mistakes begin on [0, 1]": min(
-                (size for size, wrong in sizes.items() if wrong[0, 1]), default=None
-            ),
-            "size at which generalisation to [1000, 1001] is lost": min(
-                (size for size, wrong in sizes.items() if wrong[1000, 1001]), default=None
-            ),
+            "size at which mistakes begin on [0, 1]": min(near, default=None),
+            "size at which generalisation to [1000, 1001] is lost": min(far, default=None),
         }
-        for column, size in cells.items():
-            if size is not None:
-                row = _row(_label(config, name), max(config.training_sets))
-                recorder.add_result(table, model=row, column=column, value=size)
+        # The table's fixed fields say the rest, but each size has its own number of sets.
+        row = _row(MODELS[name], max(config.training_sets))
+        recorder.add_results(
+            Cell("perm/sorting-text", row, column, None, size)
+            for column, size in cells.items()
+            if size is not None
+        )
 
 
-def _transfer(config: Config, recorder: Recorder, model: nn.Module, trained: int) -> None:
+def _transfer(config: SortNumbers, recorder: Recorder, model: Optimiser, trained: int) -> None:
     """Try a model of one size on sets of others."""
-    device = next(model.parameters()).device
+    device = pick_device(config.device)
     for size in config.transfer_to:
+        count = config.huge_test_sets if size > 1024 else count_test_sets(config, size)
         for interval in (INTERVALS[0], INTERVALS[-1]):
-            count = _transfer_sets(config, size)
             sets = draw_sets(count, size, interval, seed=TEST_SEED + config.seed).to(device)
-            score = evaluate(model, sets)
-            for what, value in (("perfect", score.perfect), ("positions", score.positions)):
-                recorder.add_result(
-                    f"sort-numbers/transfer-{what}",
-                    model=f"{_label(config, 'po-u')} trained on n={trained}, {list(interval)}",
-                    column=f"n={size}",
-                    value=value,
-                )
+            row = f"{_label(config, 'po-u')} trained on n={trained}, {list(interval)}"
+            recorder.add_results(
+                Cell(f"sort-numbers/transfer-{what}", row, f"n={size}", None, value)
+                for what, value in evaluate(model, sets)._asdict().items()
+            )
 
 
-def _transfer_sets(config: Config, size: int) -> int:
-    if size > 1024:
-        return config.huge_test_sets
-    return config.test_sets if size <= LARGEST_SMALL_SIZE else config.large_test_sets
+def _compare_entropies(
+    config: SortNumbers, recorder: Recorder, usual: Optimiser, training: Training
+) -> None:
+    """How hard the permutations become, with the usual update and with the true gradient."""
+    build = partial(build_rival, config)
+    rival, _ = _train(config, recorder, build, "true-gradient", training, config.seed)
+    recorder.add_table(
+        "sort-numbers/entropy",
+        caption=f"Mean entropy of a number's weights over the positions after the last inner step, "
+        f"{ENTROPY_SETS} sets of {training.size} numbers",
+        unit="nats",
+        better="lower",
+    )
+    numbers = draw_sets(ENTROPY_SETS, training.size, (0, 1), seed=config.seed)
+    numbers = numbers.to(pick_device(config.device))
+    entropies: dict[str, dict[str, list[float]]] = {}
+    for row, model in (
+        ("trained with the usual update", usual),
+        ("trained with the true gradient", rival),
+    ):
+        for column, through in (("usual update", False), ("true gradient", True)):
+            softs = permutations_by_step(
+                model, numbers, config.inner_steps, through_sinkhorn=through
+            )
+            entropies.setdefault(row, {})[column] = [
+                torch.special.entr(soft).sum(dim=2).mean().item() for soft in softs
+            ]
+    recorder.add_results(
+        Cell("sort-numbers/entropy", row, column, None, values[-1])
+        for row, columns in entropies.items()
+        for column, values in columns.items()
+    )
+    draw_entropies(recorder, entropies, sets=ENTROPY_SETS, size=training.size)
 
 
-def _describe_tables(config: Config, recorder: Recorder) -> None:
-    pairs = zip(config.training_sets, config.sizes, strict=True)
-    trained = ", ".join(f"{sets} sets of {size}" for sets, size in pairs)
+def _draw(config: SortNumbers, recorder: Recorder, learned: Mapping[int, Optimiser]) -> None:
+    size = max((size for size in learned if size <= 100), default=min(learned))
+    draw_comparison(recorder, learned[size], trained=size)
+    draw_sorting(recorder, learned[size], trained=size, steps=config.inner_steps, seed=config.seed)
+
+
+def _describe_tables(config: SortNumbers, recorder: Recorder) -> None:
+    trained = ", ".join(f"{one.sets} sets of {one.size}" for one in trainings_of(config))
     evaluated = (
         f"{config.test_sets} sets per interval up to {LARGEST_SMALL_SIZE} numbers, "
         f"{config.large_test_sets} above"
@@ -351,8 +289,3 @@ def _describe_tables(config: Config, recorder: Recorder) -> None:
             unit="%",
             better="higher",
         )
-
-
-def _pieces(sets: Tensor) -> Iterator[Tensor]:
-    """The sets in pieces whose matrices fit into memory at the same time."""
-    yield from torch.split(sets, max(1, 2**21 // sets.shape[1] ** 2))

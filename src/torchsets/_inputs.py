@@ -1,0 +1,171 @@
+"""Sets as users have them (tensors, arrays, lists) to one flat tensor; errors name the cure.
+
+One rule for dtypes: tensors keep theirs, arrays and lists become ``torch.get_default_dtype()``.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+Array = np.ndarray[Any, Any]
+Set = Tensor | Array | Sequence[Sequence[float]]
+"""One set as users have it: a tensor, array or nested list of shape (n, D)."""
+
+_NUMPY = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
+_NUMBERS = "biuf"  # numpy's kinds: bool, integer, unsigned, floating point
+
+
+def flatten_sets(sets: Iterable[Set], dtype: torch.dtype | None) -> tuple[Tensor, list[int]]:
+    """All elements one after the other (total, D), and the size of each set.
+
+    Sets are joined before they become a tensor: one conversion instead of one for each set.
+    """
+    if dtype is not None and not dtype.is_floating_point:
+        raise ValueError(f"dtype must be floating point, got {dtype}")
+    parts = [
+        one if isinstance(one, (Tensor, np.ndarray)) else _to_array(one, f"set {index}")
+        for index, one in enumerate(sets)
+    ]
+    if not parts:
+        raise ValueError("sets must hold at least one set, got none")
+    model = next((part for part in parts if part.ndim == 2), None)
+    if model is not None:  # a bare [] beside other sets is an empty set
+        parts = [model[:0] if part.shape == (0,) else part for part in parts]
+    _check_sets(parts, dtype)
+    sizes = [len(part) for part in parts]
+    arrays = [part for part in parts if isinstance(part, np.ndarray)]
+    if len(arrays) == len(parts):
+        return _join_arrays(arrays, dtype), sizes
+    tensors = [_join_arrays([p], dtype) if isinstance(p, np.ndarray) else p for p in parts]
+    if dtype is not None:
+        tensors = [tensor.to(dtype) for tensor in tensors]
+    _check_alike("dtype", [tensor.dtype for tensor in tensors])
+    _check_alike("device", [tensor.device for tensor in tensors])
+    return torch.cat(tensors), sizes
+
+
+def to_values(values: Tensor | Array | Sequence[Sequence[float]]) -> Tensor:
+    """Flat elements (total, D) as a tensor; an array's memory is used where torch can."""
+    if not isinstance(values, Tensor):
+        array = _to_array(values, "values")
+        dtype = torch.get_default_dtype()
+        # torch takes neither foreign byte orders nor negative strides nor read-only memory.
+        shared = array.dtype == _NUMPY.get(dtype) and min(array.strides, default=0) >= 0
+        if not (shared and array.flags.writeable):
+            array = array.astype(_NUMPY.get(dtype, np.float64), order="C", copy=True)
+        values = torch.from_numpy(array).to(dtype)
+    if values.ndim == 2 and values.is_floating_point():
+        return values
+    raise ValueError(
+        "values must be floating point with shape (total, D), "
+        f"got {values.dtype} {tuple(values.shape)}{_cure(values, 'values')}"
+    )
+
+
+def to_sizes(sizes: Tensor | Array | Sequence[int], values: Tensor) -> Tensor:
+    """The sizes of flat sets, (S,) long beside ``values``; checked against its rows."""
+    if not isinstance(sizes, Tensor):
+        array = _to_array(sizes, "sizes")
+        whole = array.size == 0 or array.dtype.kind in "iu"
+        sizes = torch.from_numpy(array.astype(np.int64 if whole else np.float64))
+    if sizes.ndim != 1 or sizes.is_floating_point() or sizes.dtype == torch.bool:
+        raise ValueError(
+            f"sizes must be integer with shape (S,), got {sizes.dtype} {tuple(sizes.shape)}"
+        )
+    sizes = sizes.to(values.device, torch.long)
+    if int(sizes.sum()) != len(values) or bool((sizes < 0).any()):
+        raise ValueError(
+            f"sizes must be non-negative and add up to the {len(values)} rows of values, "
+            f"got {_shorten(sizes.tolist())}"
+        )
+    return sizes
+
+
+def to_index(index: object, count: int) -> int | slice | Tensor:
+    """What picks some of ``count`` sets: an int in range, a slice, or a tensor of places (K,)."""
+    if isinstance(index, slice):
+        places = range(count)[index]
+        if places.step > 0:
+            return slice(places.start, places.stop, places.step)
+        return torch.tensor(places, dtype=torch.long)  # torch has no negative steps
+    if not isinstance(index, Tensor):
+        array = np.array(index)
+        index = torch.from_numpy(array) if array.size else torch.zeros(0).long()
+    if index.dtype == torch.bool and index.shape == (count,):
+        return index.nonzero().squeeze(1)
+    if index.dtype == torch.bool or index.is_floating_point() or index.ndim > 1:
+        raise IndexError(
+            "index must be an integer, a slice, or a list of integers or of one bool for each of "
+            f"the {count} sets, got {index.dtype} {tuple(index.shape)}"
+        )
+    if index.numel() and not -count <= int(index.min()) <= int(index.max()) < count:
+        raise IndexError(f"index must be below the {count} sets, got {_shorten(index.tolist())}")
+    index = torch.where(index < 0, index + count, index).long()
+    return int(index) if index.ndim == 0 else index
+
+
+def _to_array(numbers: Any, name: str) -> Array:
+    try:
+        array = np.asarray(numbers)
+    except (TypeError, ValueError) as error:  # rows of different lengths
+        raise ValueError(_not_numbers(name, numbers)) from error
+    if array.dtype.kind not in _NUMBERS:
+        raise ValueError(_not_numbers(name, numbers))
+    return array
+
+
+def _not_numbers(name: str, numbers: Any) -> str:
+    kind = f" of {numbers.dtype}" if isinstance(numbers, np.ndarray) else ""
+    return (
+        f"{name} must be a tensor, an array or rows of numbers of one length, "
+        f"got {type(numbers).__name__}{kind}"
+    )
+
+
+def _check_sets(parts: Sequence[Tensor | Array], dtype: torch.dtype | None) -> None:
+    for index, part in enumerate(parts):
+        if part.ndim != 2:
+            raise ValueError(
+                f"set {index} must have shape (n, D), got {tuple(part.shape)}{_cure(part, 'x')}"
+            )
+        if isinstance(part, np.ndarray):
+            if part.dtype.kind not in _NUMBERS:
+                raise ValueError(_not_numbers(f"set {index}", part))
+        elif dtype is None and not part.is_floating_point():
+            raise ValueError(
+                f"set {index} must be floating point, got {part.dtype}{_cure(part, 'x')}"
+            )
+    _check_alike("number of features", [part.shape[1] for part in parts])
+
+
+def _check_alike(what: str, values: list[Any]) -> None:
+    if values.count(values[0]) == len(values):
+        return
+    other = next(index for index, value in enumerate(values) if value != values[0])
+    raise ValueError(
+        f"sets must all have the same {what}, got {values[0]} in set 0 "
+        f"and {values[other]} in set {other}"
+    )
+
+
+def _cure(part: Tensor | Array, name: str) -> str:
+    if part.ndim == 1:
+        return f"; if each element is one number, use {name}[:, None]"
+    if part.ndim == 2:
+        return f"; use {name}.float(), or embed them if they are categories"
+    return ""
+
+
+def _join_arrays(arrays: Sequence[Array], dtype: torch.dtype | None) -> Tensor:
+    """Any strides and byte orders, converted in one pass."""
+    dtype = dtype or torch.get_default_dtype()
+    joined = np.concatenate(arrays, dtype=_NUMPY.get(dtype, np.float64), casting="unsafe")
+    return torch.from_numpy(joined).to(dtype)
+
+
+def _shorten(numbers: Any) -> str:
+    text = str(numbers)
+    return text if len(text) <= 60 else f"{text[:57]}..."

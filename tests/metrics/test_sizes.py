@@ -1,0 +1,29 @@
+import pytest
+import torch
+
+from torchsets.metrics import set_size_accuracy
+
+
+def test_a_set_is_right_when_as_many_slots_exist_as_targets():
+    presence = torch.tensor([[0.9, 0.5, 0.1], [0.4, 0.0, 0.0], [1.0, 1.0, 1.0], [0.6, 0.0, 0.7]])
+    mask = torch.tensor([[True, True], [False, False], [True, True], [False, True]])
+    assert set_size_accuracy(presence, mask).item() == 0.5
+    assert set_size_accuracy(presence, mask, threshold=0.3).item() == 0.25
+
+
+def test_no_sets_have_accuracy_zero():
+    assert set_size_accuracy(torch.zeros(0, 3), torch.zeros(0, 2, dtype=torch.bool)).item() == 0.0
+
+
+@pytest.mark.parametrize(
+    ("presence", "mask", "message"),
+    [
+        (torch.zeros(3), torch.zeros(3, 2).bool(), r"presence must have shape \(B, N\)"),
+        (torch.zeros(3, 2).long(), torch.zeros(3, 2).bool(), "presence must be floating point"),
+        (torch.zeros(3, 2), torch.zeros(2, 2).bool(), r"target_mask must have shape \(3, 2\)"),
+        (torch.zeros(3, 2), torch.zeros(3, 2), "target_mask must be bool"),
+    ],
+)
+def test_sizes_reject_bad_input(presence, mask, message):
+    with pytest.raises(ValueError, match=message):
+        set_size_accuracy(presence, mask)
