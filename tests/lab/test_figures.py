@@ -225,6 +225,14 @@ def test_what_is_not_finite_becomes_a_gap(tmp_path):
             },
             r"figure.json: panels must have the fields bars, .*, got also colour",
         ),
+        (
+            "frames",
+            {
+                "slider": {"label": "Step", "values": [0, 1]},
+                "panels": [{"kind": "bars", "bars": [[0]] * 3, "range": [0, 1]}],
+            },
+            r"figure.json: bars must have 1 or 2 frames, got 3",
+        ),
     ],
 )
 def test_a_record_that_is_no_figure_is_refused(kind, data, message):

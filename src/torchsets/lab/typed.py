@@ -1,6 +1,7 @@
 """JSON to frozen dataclasses, checked: the one reader of records, figures and configurations."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -12,6 +13,7 @@ _NUMBERS: dict[Any, set[type]] = {  # lists of these are read fast: figures have
     float: {int, float},
     float | None: {int, float, type(None)},
 }
+_DEEPEST = 32  # levels of lists and objects where anything may stand
 
 
 def from_json(kind: type[Kind], content: object, where: str, *, strict: bool = True) -> Kind:
@@ -49,7 +51,10 @@ def from_json(kind: type[Kind], content: object, where: str, *, strict: bool = T
     for field in dataclasses.fields(kind):  # type: ignore[arg-type]  # any dataclass
         if field.name not in values and _is_required(field):
             raise ValueError(f"{where} must have the field {field.name}, got none")
-    return kind(**values)
+    try:
+        return kind(**values)
+    except ValueError as error:  # a check of the class itself does not know where
+        raise ValueError(f"{where}: {error}") from None
 
 
 def type_name(hint: Any) -> str:
@@ -81,6 +86,8 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
 
 def _read(hint: Any, value: Any, where: str) -> Any:
     if hint is Any or hint is object:
+        if _is_deeper(value, _DEEPEST):
+            raise ValueError(f"{where} must have at most {_DEEPEST} levels, got more")
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
         return from_json(hint, value, where)
@@ -102,9 +109,31 @@ def _read(hint: Any, value: Any, where: str) -> Any:
 
 
 def _fits(hint: Any, value: Any) -> bool:
-    if hint in (int, float):
-        return isinstance(value, (int, hint)) and not isinstance(value, bool)
-    return isinstance(value, hint)
+    if hint is int:
+        return isinstance(value, int) and not isinstance(value, bool)
+    return is_number(value) if hint is float else isinstance(value, hint)
+
+
+def is_number(value: object) -> bool:
+    """Whether a value is a number that a float can hold: JSON may hold 1e999 and 400 digits.
+
+    Example:
+        >>> [is_number(value) for value in (1, 0.5, True, None, float("nan"), 10**400)]
+        [True, True, False, False, False, False]
+    """
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return False
+    try:
+        return math.isfinite(value)
+    except OverflowError:
+        return False
+
+
+def _is_deeper(value: object, levels: int) -> bool:
+    if not isinstance(value, (Mapping, list, tuple)):
+        return False
+    inner = value.values() if isinstance(value, Mapping) else value
+    return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
 
 
 def _read_union(choices: Sequence[Any], value: Any, where: str) -> Any:
@@ -133,6 +162,8 @@ def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], wher
         raise ValueError(f"{where} must have {len(hints)} entries, got {len(value)}")
     alike = hints is not arguments or len(set(hints)) == 1
     if alike and set(map(type, value)) <= _NUMBERS.get(arguments[0], set()):
+        if not all(map(is_number, filter(None, value))):
+            raise ValueError(f"{where} must hold finite numbers, got others")
         read: list[Any] = [one if one is None else float(one) for one in value]
     else:
         read = [_read(hint, one, where) for hint, one in zip(hints, value, strict=True)]
@@ -140,5 +171,8 @@ def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], wher
 
 
 def _shown(value: object) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except RecursionError:
+        return f"a {type(value).__name__} of many levels"
     return text if len(text) < 80 else f"{text[:77]}..."

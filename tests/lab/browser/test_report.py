@@ -6,7 +6,8 @@ Without chromium these tests are skipped, or fail if TORCHSETS_BROWSER is "requi
 import os
 import re
 import shutil
-from dataclasses import asdict
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 from selenium import webdriver
@@ -15,25 +16,19 @@ from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import WebDriverWait
 
-from torchsets.lab.experiments import load_experiment
+from torchsets.lab.figures import CursorLines, Frames, Line, MovingMatrix, MovingPoints, Slider
 from torchsets.lab.records import Recorder, read_run
 from torchsets.lab.reports import write_report
 
 pytestmark = pytest.mark.browser
-RUNS = {  # as small as they can be with all their moving figures
-    "count-toy": {"grid": 0.25, "models": ("counter",), "steps": 2},
-    "dspn-polygons": {"models": ("implicit",), "steps": 2, "angles": 5},
-    "polygons": {"models": ("fspool", "mlp-chamfer"), "steps": 2, "zeroed_sizes": ()},
-    "sort-numbers": {
-        "sizes": (5,),
-        "training_sets": (64,),
-        "batch_sizes": (32,),
-        "seeds": (1,),
-        "models": ("po-u",),
-        "transfer_from": (),
-        "true_gradient_size": 0,
-    },
-}
+RESULTS = Path(__file__).parents[3] / "results"
+RUNS = [  # that have sliders
+    "count-toy/cpu",
+    "dspn-polygons/auto-encode",
+    "dspn-polygons/predict",
+    "polygons/cpu",
+    "sort-numbers/cpu",
+]
 LABELS = ["Inner step", "Noise q", "Rotation", "Side length l", "Step", "Step"]
 MOVE = """
 const [input, value] = arguments;
@@ -75,18 +70,19 @@ def browser(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def address(browser, tmp_path_factory):
-    """The report of a small run of each experiment that has a slider."""
-    folder = tmp_path_factory.mktemp("report")
-    for name, changes in RUNS.items():
-        experiment = load_experiment(name)
-        config = experiment.Config(**{**experiment.SCALES["smoke"], **changes})
-        recorder = Recorder.start(
-            folder / name, experiment=name, scale="smoke", config=asdict(config)
-        )
-        experiment.run(config, recorder)
-        recorder.finish()
-    write_report([read_run(folder / name) for name in RUNS], folder / "report.html")
-    return (folder / "report.html").as_uri()
+    """The report of all recorded runs with sliders, without what does not move."""
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    runs = [read_run(RESULTS / name) for name in RUNS]
+    write_report([replace(run, figures=moving(run), metrics=[]) for run in runs], path)
+    return path.as_uri()
+
+
+def moving(run):
+    return {
+        name: recorded
+        for name, recorded in run.figures.items()
+        if isinstance(recorded.figure, Frames)
+    }
 
 
 @pytest.fixture
@@ -203,17 +199,25 @@ def test_play_runs_until_it_is_paused(page):
     assert picture(page, slider) == end
 
 
+def visit_frames(browser, folder, frames, text=""):
+    """Open the report of a run with these figures."""
+    recorder = Recorder.start(folder / "run", experiment="x", scale="cpu", config={"seed": 0})
+    for name, figure in frames.items():
+        recorder.add_figure(name, figure, title=text, caption=text, alt=text)
+    write_report([read_run(folder / "run")], folder / "report.html")
+    visit(browser, (folder / "report.html").as_uri())
+
+
 def test_a_broken_figure_keeps_its_picture_and_the_others_move(browser, tmp_path):
-    recorder = Recorder.start(tmp_path / "run", experiment="x", scale="cpu", config={"seed": 0})
+    points = [[[0, 0]], [[0, 0], [1, 1]]]  # the second has no path: it was not there before
     panels = {
-        "1-broken": {"kind": "matrix", "matrices": [[[0.5]]]},  # it has no range
-        "2-whole": {"kind": "lines", "lines": [{"x": [0, 1], "y": [None, None]}]},
+        "1-broken": MovingPoints(points, range=(0, 1), trail=True),
+        "2-whole": CursorLines([Line([0, 1], [None, None])]),
     }
-    for name, panel in panels.items():
-        data = {"slider": {"label": name, "values": [0, 1]}, "panels": [panel]}
-        recorder.add_figure(name, kind="frames", title="", caption="", alt="", data=data)
-    write_report([read_run(tmp_path / "run")], tmp_path / "report.html")
-    visit(browser, (tmp_path / "report.html").as_uri())
+    frames = {
+        name: Frames(Slider(name, [0, 1]), [panel], start=1) for name, panel in panels.items()
+    }
+    visit_frames(browser, tmp_path, frames)
     assert [slider.accessible_name for slider in sliders(browser)] == ["2-whole"]
     assert browser.find_element(By.CSS_SELECTOR, ".frames .wide svg").is_displayed()
     (complaint,) = complaints(browser)
@@ -236,16 +240,11 @@ def test_the_page_fits_any_width_and_theme(page, width, scheme):
 
 
 def test_texts_of_a_record_are_shown_and_not_run(browser, tmp_path):
-    recorder = Recorder.start(tmp_path / "run", experiment="x", scale="cpu", config={"seed": 0})
-    panel = {"kind": "matrix", "title": EVIL, "matrices": [[[0.5]]], "range": [0, 1]}
-    data = {
-        "slider": {"label": EVIL, "unit": EVIL, "values": [0, 1]},
-        "panels": [{**panel, "rows": [EVIL], "columns": [EVIL], "x_label": EVIL}],
-        "texts": [EVIL, EVIL],
-    }
-    recorder.add_figure("evil", kind="frames", title=EVIL, caption=EVIL, alt=EVIL, data=data)
-    write_report([read_run(tmp_path / "run")], tmp_path / "report.html")
-    visit(browser, (tmp_path / "report.html").as_uri())
+    panel = MovingMatrix(
+        [[[0.5]]], range=(0, 1), title=EVIL, rows=[EVIL], columns=[EVIL], x_label=EVIL
+    )
+    frames = Frames(Slider(EVIL, [0, 1], unit=EVIL), [panel], texts=[EVIL, EVIL])
+    visit_frames(browser, tmp_path, {"evil": frames}, text=EVIL)
     assert browser.find_element(By.CSS_SELECTOR, ".frames .title").text == EVIL
     assert browser.find_elements(By.TAG_NAME, "img") == []
     assert complaints(browser) == []

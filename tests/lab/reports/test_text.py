@@ -1,10 +1,10 @@
 from torchsets.lab.reports import table_as_text
-from torchsets.lab.reports.tables import Cell, Row, Table
+from torchsets.lab.reports.tables import Mean, Row, Table
 
 ROWS = [
-    Row("FSPool", [Cell(0.25), Cell()], None, 1),
-    Row("Other", None, [Cell(2.0), Cell(3.0)], 0),
-    Row("Elsewhere", None, [Cell(), Cell(4.0)], 0),
+    Row("FSPool", [Mean(0.25), Mean()], None, 1),
+    Row("Other", None, [Mean(2.0), Mean(3.0)], 0),
+    Row("Elsewhere", None, [Mean(), Mean(4.0)], 0),
 ]
 
 

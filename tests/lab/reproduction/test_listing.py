@@ -1,41 +1,87 @@
-"""``torchsets reproduce --list``: times, missing data, what is not yet."""
+"""``torchsets reproduce --list``: times, missing data, what is not implemented."""
 
-from torchsets.lab.experiments.tables import TABLES
+from dataclasses import replace
 
-from torchsets.lab.experiments import EXPERIMENTS, SCALES
+from torchsets._catalogue import DATASETS, Dataset
+from torchsets.lab import reproduction
+from torchsets.lab.experiments import SCALES, Table, find_table, tables
+from torchsets.lab.experiments.digest import code_digest
+from torchsets.lab.records import Recorder
 from torchsets.lab.reports import thesis_tables
-from torchsets.lab.reproduction import list_tables
+from torchsets.lab.reproduction import list_tables, listing, plan_shards, reproduce
 
 
-def test_every_table_is_there_with_its_times_or_not_yet():
+def test_every_table_is_there_with_its_times_or_not_implemented():
     shown = list_tables()
-    ready, waiting = shown.split("not yet: ")
+    ready, waiting = shown.split("not implemented: ")
     for key in thesis_tables():
-        assert (key in ready.split()) == (key in TABLES)
-        assert (key in waiting.replace(",", " ").split()) == (key not in TABLES)
-    for table in TABLES.values():
+        assert (key in ready.split()) == (key in tables())
+        assert (key in waiting.replace(",", " ").split()) == (key not in tables())
+    for table, _ in tables().values():
         for scale in SCALES:
-            assert f"{scale} {table.durations[scale]}" in ready
+            assert f"{scale} {table.takes[scale]}" in ready
+
+
+def test_tables_are_named_as_in_the_thesis():
+    shown = list_tables()
+    for key in tables():
+        if about := thesis_tables().get(key):
+            assert f"{key}  ({about.source})" in shown
+    assert "dspn-polygons  (not in the thesis)" in shown
 
 
 def test_missing_data_is_named_with_where_to_get_it(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
-    experiment = EXPERIMENTS["polygons"]._replace(data=("a/b.gz", "a/c.gz"), source="a friend")
-    monkeypatch.setitem(EXPERIMENTS, "polygons", experiment)
+    toy = Dataset("a", {"b.gz": "", "c.gz": ""}, ("https://a.friend", "https://b.friend"), "CC0")
+    monkeypatch.setitem(DATASETS, "toy", toy)
+    needing = {
+        key: (table, replace(experiment, data=("toy",)))
+        for key, (table, experiment) in tables().items()
+        if experiment.name == "polygons"
+    }
+    monkeypatch.setattr(listing, "tables", lambda: needing)
     (tmp_path / "a").mkdir()
     (tmp_path / "a" / "c.gz").touch()
     shown = list_tables()
-    assert shown.count("(data is missing)") >= 3
+    assert shown.count("(data is missing)") == 3
     keys = "fspool/polygons-direct, fspool/polygons-chamfer, fspool/polygons-hungarian"
-    assert f"missing for {keys}" in shown
-    assert f"  {tmp_path / 'a' / 'b.gz'}\n  from a friend" in shown
+    assert f"missing for {keys}, scales cpu and full:" in " ".join(shown.split())
+    assert shown.count("friend") == 2, "once for all tables that need it"
+    sources = "from https://a.friend or https://b.friend (downloaded on first use)"
+    assert f"  {tmp_path / 'a' / 'b.gz'}\n  {sources}" in shown
     assert "c.gz" not in shown
     (tmp_path / "a" / "b.gz").touch()
-    assert "a friend" not in list_tables()
+    assert "friend" not in list_tables()
+
+
+def test_missing_data_is_told_once_before_anything_starts(tmp_path, monkeypatch, capsys):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    monkeypatch.setitem(DATASETS, "toy", Dataset("a", {"b.gz": ""}, ("https://a.friend",), "CC0"))
+    table, experiment = find_table("fspool/polygons-chamfer")
+    needing = table, replace(experiment, data=("toy",))
+    monkeypatch.setattr(reproduction, "find_table", lambda key: needing)
+    for shard in plan_shards(*needing, ["sizes=2,4"], scale="cpu"):  # so that none has to run
+        Recorder.start(
+            tmp_path / shard.name,
+            experiment="polygons",
+            scale="cpu",
+            config=shard.config,
+            code=code_digest(experiment.run),
+        ).finish()
+    done = reproduce(table.key, scale="cpu", out=tmp_path, overrides=["sizes=2,4"])
+    assert capsys.readouterr().err.splitlines() == [
+        f"missing: {tmp_path / 'a' / 'b.gz'}",
+        "missing: from https://a.friend (downloaded on first use)",
+        f"fspool/polygons-chamfer: 2 shards in {tmp_path}, 2 recorded already",
+    ]
+    assert not done.failed
+    assert done.text.startswith("fspool/polygons-chamfer: no number is recorded yet")
 
 
 def test_a_table_of_ours_shows_all_tables_of_its_experiment():
-    assert TABLES["count-toy"].shows("count-toy/q = 0.5")
-    assert not TABLES["count-toy"].shows("count-toys/q = 0.5")
-    assert TABLES["fspool/polygons-direct"].shows("fspool/polygons-direct")
-    assert not TABLES["fspool/polygons-direct"].shows("polygons/jumps")
+    ours, printed = Table("count-toy", {}, thesis=False), Table("fspool/polygons-direct", {})
+    assert ours.shows("count-toy/q = 0.5")
+    assert not ours.shows("count-toys/q = 0.5")
+    assert printed.shows("fspool/polygons-direct")
+    assert printed.shows("fspool/polygons-direct/variants")
+    assert not printed.shows("polygons/jumps")

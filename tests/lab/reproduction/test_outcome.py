@@ -1,9 +1,14 @@
-"""Pieces put together are what one run would have been."""
+"""Shards put together are what one run would have been."""
 
-from torchsets.lab.experiments.tables import Redrawn
+import json
 
+import pytest
+
+from torchsets.lab.experiments import Table
+from torchsets.lab.figures import Lines
 from torchsets.lab.records import Recorder, read_run, write_json
-from torchsets.lab.reproduction import Job, Piece, merge_pieces, merge_runs
+from torchsets.lab.reports import merge_runs, merge_shards
+from torchsets.lab.reproduction import Job, Shard
 from torchsets.lab.reproduction.folders import Place
 from torchsets.lab.reproduction.outcome import write_outcome
 
@@ -13,16 +18,13 @@ def record(folder, *, size, results, seed=0):
     recorder = Recorder.start(folder, experiment="toy", scale="smoke", config=config)
     for column, value in results.items():
         recorder.add_result("toy/table", model="FSPool", column=column, value=value)
-    recorder.add_figure("own" if size == 2 else "shared", **FIGURE)
-    recorder.add_figure("both", **FIGURE)
+    for name in ("own" if size == 2 else "shared", "both"):
+        recorder.add_figure(name, Lines([]), title="Lines", caption="", alt="")
     recorder.add_metrics(f"n={size}/fspool", 1, {"loss": 0.5})
     recorder.add_task(f"n={size}/fspool", steps=1, seconds=1.0, parameters=3)
     if size != 8:
         recorder.finish()
     return read_run(folder)
-
-
-FIGURE = {"kind": "lines", "title": "Lines", "caption": "", "alt": "", "data": {"panels": []}}
 
 
 def merged(tmp_path, choices=None):
@@ -35,24 +37,24 @@ def merged(tmp_path, choices=None):
 
 def test_numbers_curves_and_tasks_are_gathered(tmp_path):
     run = merged(tmp_path)
-    cells = {result["column"]: result["value"] for result in run.result["results"]}
+    cells = {cell.column: cell.value for cell in run.cells}
     assert (cells["n=8"], cells["n=2"]) == (1.0, 2.0)
-    assert set(run.result["tasks"]) == {"n=8/fspool", "n=2/fspool"}
+    assert set(run.tasks) == {"n=8/fspool", "n=2/fspool"}
     assert [line["task"] for line in run.metrics] == ["n=8/fspool", "n=2/fspool"]
-    assert not run.result["complete"], "one of them is not"
+    assert not run.complete, "one of them is not"
 
 
-def test_a_column_may_take_the_smallest_or_the_largest_of_the_pieces(tmp_path):
+def test_a_column_may_take_the_smallest_or_the_largest_of_the_shards(tmp_path):
     for choice, expected in (("min", 2), ("max", 8)):
         run = merged(tmp_path / choice, {"best": choice})
-        cells = {result["column"]: result["value"] for result in run.result["results"]}
+        cells = {cell.column: cell.value for cell in run.cells}
         assert cells["best"] == expected
-        assert len(run.result["results"]) == 3
+        assert len(run.cells) == 3
 
 
-def test_figures_of_the_same_name_say_which_piece_they_are_of(tmp_path):
+def test_figures_of_the_same_name_say_which_shard_they_are_of(tmp_path):
     figures = merged(tmp_path).figures
-    titles = {name: figure["title"] for name, figure in figures.items()}
+    titles = {name: figure.title for name, figure in figures.items()}
     assert titles == {
         "own": "Lines",
         "shared": "Lines",
@@ -61,15 +63,52 @@ def test_figures_of_the_same_name_say_which_piece_they_are_of(tmp_path):
     }
 
 
-def test_columns_rise_whatever_the_order_in_which_the_pieces_ran(tmp_path):
+def make_jobs(out, sizes, states=None):
     jobs = []
-    for size in (16, 8, 2):
-        record(tmp_path / str(size), size=size, results={f"n={size}": 1.0})
-        piece = Piece(f"n={size}", "toy", "smoke", [], {"seed": 0})
-        jobs.append(Job(piece, Place(tmp_path / str(size), "done"), tmp_path / "log.txt", "done"))
-    text, files = write_outcome(Redrawn("toy", "toy", {}), jobs, tmp_path)
-    assert text.splitlines()[1].split() == ["n=2", "n=8", "n=16"]
+    for size, state in zip(sizes, states or ["done"] * len(sizes), strict=True):
+        shard = Shard(f"n={size},seed=0", "toy", "smoke", {"sizes": [size], "seed": 0})
+        jobs.append(Job(shard, Place(out / str(size), "new"), out / "log.txt", state))
+        if state != "waiting":
+            record(out / str(size), size=size, results={f"n={size}": 1.0, "best": size})
+    return jobs
+
+
+def test_columns_rise_whatever_the_order_in_which_the_shards_ran(tmp_path):
+    text, files = write_outcome(Table("toy", {}), make_jobs(tmp_path, (16, 8, 2)), tmp_path)
+    assert text.splitlines()[1].split() == ["n=2", "best", "n=8", "n=16"]
     assert [path.name for path in files] == ["toy.txt", "toy.json", "toy.html"]
+
+
+def test_the_table_may_choose_among_the_shards_and_tells_the_report_so(tmp_path):
+    table = Table("toy", {}, merge={"best": "max"})
+    text, _ = write_outcome(table, make_jobs(tmp_path, (16, 2)), tmp_path, page=False)
+    heading, ours = text.splitlines()[1:3]
+    assert dict(zip(heading.split(), ours.split()[2:], strict=True))["best"] == "16.00"
+    (run,) = merge_shards([read_run(tmp_path / "2"), read_run(tmp_path / "16")])
+    assert {cell.column: cell.value for cell in run.cells}["best"] == 16
+
+
+def test_what_is_missing_is_told(tmp_path):
+    jobs = make_jobs(tmp_path, (16, 2), ["waiting", "done"])
+    text, files = write_outcome(Table("toy", {}), jobs, tmp_path, overrides=["a=1"], page=False)
+    assert "NOT COMPLETE: 1 of 2 shards are done" in text
+    assert "changed: a=1" in text
+    assert [path.name for path in files] == ["toy.txt", "toy.json"]
+    content = json.loads(files[1].read_text())
+    assert not content["complete"]
+    assert [(shard["name"], shard["folder"], shard["state"]) for shard in content["shards"]] == [
+        ("n=16,seed=0", "16", "waiting"),
+        ("n=2,seed=0", "2", "done"),
+    ]
+
+
+def test_a_shard_that_cannot_be_read_does_not_take_the_others_along(tmp_path):
+    jobs = make_jobs(tmp_path, (16, 2))
+    path = tmp_path / "16" / "metrics.jsonl"
+    path.write_text("[]\n")
+    with pytest.warns(UserWarning, match=r"n=16,seed=0 is left out: .*metrics.jsonl must hold"):
+        text, _ = write_outcome(Table("toy", {}), jobs, tmp_path, page=False)
+    assert text.splitlines()[1].split() == ["n=2", "best"]
 
 
 def test_a_configuration_lists_the_values_of_what_differs(tmp_path):
@@ -77,15 +116,16 @@ def test_a_configuration_lists_the_values_of_what_differs(tmp_path):
     assert config == {"sizes": [2, 8], "width": 16, "seed": 0, "noise": [0.2, 0.8]}
 
 
-def test_a_report_finds_the_pieces_of_a_table_and_leaves_other_runs_alone(tmp_path):
+@pytest.mark.parametrize("kind", ["shards", "pieces"])  # pieces: version 0.1
+def test_a_report_finds_the_shards_of_a_table_and_leaves_other_runs_alone(kind, tmp_path):
     runs = [
         record(tmp_path / f"{size}-{seed}", size=size, seed=seed, results={f"n={size}": 1.0})
         for size, seed in ((2, 0), (4, 0), (4, 1), (16, 0))
     ]
     listed = [{"folder": name} for name in ("2-0", "4-0", "4-1")]
-    write_json(tmp_path / "key.json", {"table": "fspool/polygons-chamfer", "pieces": listed})
+    write_json(tmp_path / "key.json", {"table": "fspool/polygons-chamfer", kind: listed})
     (tmp_path / "other.json").write_text("[]", encoding="utf-8")
-    first, second, alone = merge_pieces(runs)
-    assert [result["column"] for result in first.result["results"]] == ["n=2", "n=4"]
+    first, second, alone = merge_shards(runs)
+    assert [cell.column for cell in first.cells] == ["n=2", "n=4"]
     assert (first.seed, second.seed) == (0, 1)
     assert alone == runs[3]

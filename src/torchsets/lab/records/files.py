@@ -5,12 +5,14 @@ import errno
 import json
 import math
 import os
+import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 SCHEMA_VERSION = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
+_SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a pair is no text
 _UNREADABLE = (OSError, ValueError, KeyError, TypeError, AttributeError, RecursionError)
 
 
@@ -88,7 +90,7 @@ def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1
 def read_json(path: Path) -> dict[str, Any]:
     """Read a JSON file of a run folder; raise ``ValueError`` if it is broken or too new."""
     try:
-        content = json.loads(_read(path))
+        content = _parse(_read(path))
         schema = content.pop("schema_version")
         if not isinstance(content, dict) or type(schema) is not int:
             raise TypeError("no object with a schema version")
@@ -129,13 +131,20 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
     # What follows the last line's end is being written, or was cut off by a crash.
     try:
         *lines, _ = _read(path).split(b"\n")
-        read = [json.loads(line) for line in lines]
+        read = [_parse(line) for line in lines]
     except (ValueError, RecursionError) as error:
         raise ValueError(f"{path} must hold one JSON object per line, got {error}") from error
     for line in read:
         if not isinstance(line, dict):
             raise ValueError(f"{path} must hold one JSON object per line, got {line!r}")
     return read
+
+
+def _parse(raw: bytes) -> Any:
+    content = json.loads(raw)
+    if _SURROGATE.search(raw):
+        json.dumps(content, ensure_ascii=False).encode()  # no page could be written of a half
+    return content
 
 
 def _read(path: Path) -> bytes:

@@ -5,14 +5,13 @@ import re
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from pathlib import Path
 from typing import Any
 
 from torchsets.lab.figures import Figure, from_record
 from torchsets.lab.records.files import read_json, read_lines
 from torchsets.lab.records.repair import can_start_in
-from torchsets.lab.typed import from_json
+from torchsets.lab.typed import from_json, is_number
 
 
 @dataclass(frozen=True)
@@ -191,8 +190,7 @@ def read_environments(folder: Path) -> list[Environment]:
         if (match := re.fullmatch(r"environment-(\d+)\.json", path.name))
     ]
     paths = [folder / "environment.json", *(path for _, path in sorted(numbered))]
-    read = partial(from_json, Environment, strict=False)
-    return [read(read_json(path), str(path)) for path in paths]
+    return [_read_environment(path) for path in paths]
 
 
 def read_metrics(folder: Path) -> list[dict[str, Any]]:
@@ -201,8 +199,10 @@ def read_metrics(folder: Path) -> list[dict[str, Any]]:
     lines = read_lines(path)
     for number, line in enumerate(lines, 1):
         values = [value for name, value in line.items() if name not in ("task", "step")]
-        numbers = all(value is None or type(value) in (int, float) for value in values)
-        if type(line.get("task")) is not str or type(line.get("step")) is not int or not numbers:
+        numbers = all(value is None or is_number(value) for value in values)
+        step = line.get("step")
+        counted = type(step) is int and is_number(step)
+        if type(line.get("task")) is not str or not counted or not numbers:
             raise ValueError(f"{path} must have task, step and numbers in line {number}")
     return lines
 
@@ -224,6 +224,12 @@ def find_runs(paths: Sequence[str | Path]) -> list[Path]:
                 found.add(Path(folder))
                 folders.clear()  # what is in there may vanish while the run writes it
     return sorted(found)
+
+
+def _read_environment(path: Path) -> Environment:
+    content = read_json(path)
+    from_json(Hardware, content.get("hardware"), f"{path}: hardware", strict=False)
+    return from_json(Environment, content, str(path), strict=False)
 
 
 def _read_figure(path: Path) -> RecordedFigure:

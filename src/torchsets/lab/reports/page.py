@@ -2,7 +2,9 @@
 
 import base64
 import hashlib
-from collections.abc import Sequence
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,6 +18,7 @@ from torchsets.lab.reports.frames import script_data
 from torchsets.lab.reports.tables import Table, collect_tables
 from torchsets.lab.reports.text import duration
 
+_UNDRAWABLE = (ValueError, TypeError, IndexError, OverflowError)  # of numbers that do not fit
 _NOT_A_DIFFERENCE = ("seed", "device")  # runs that differ only in these are averaged
 _SCALES = {
     "demo": "a short demonstration with few steps",
@@ -101,8 +104,10 @@ def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
             path = folder / f"{run.folder.name}-{name}.svg"
             if path in paths:  # the seeds of a table have one folder
                 path = folder / f"{run.folder.name}-{name}-seed={run.seed}.svg"
-            paths.append(path)
-            write_atomically(paths[-1], draw_figure(name, figure, alone=True))
+            with _or_left_out(run.folder / "figures" / f"{name}.json"):
+                svg = draw_figure(name, figure, alone=True)
+                write_atomically(path, svg)
+                paths.append(path)
     return paths
 
 
@@ -132,16 +137,29 @@ def _section(index: int, runs: list[Run]) -> Section:
         config={key: value for key, value in first.config.items() if key != "seed"},
         runs=[_describe(run) for run in runs],
         tables=collect_tables(runs),
-        curves=[_draw(f"{index}-curves-{name}", figure) for name, figure in curves.items()],
-        figures=[_draw(f"{index}-{name}", figure) for name, figure in first.figures.items()],
+        curves=_draw_all(f"{index}-curves", curves, first.folder),
+        figures=_draw_all(f"{index}", first.figures, first.folder),
     )
 
 
-def _draw(name: str, recorded: RecordedFigure) -> Drawn:
-    figure = recorded.figure
-    frames = script_data(figure) if isinstance(figure, Frames) else ""
-    svg = draw_figure(name, recorded)
-    return Drawn(recorded.title, recorded.caption, recorded.alt, svg, frames)
+def _draw_all(prefix: str, figures: Mapping[str, RecordedFigure], folder: Path) -> list[Drawn]:
+    drawn = []
+    for name, recorded in figures.items():
+        with _or_left_out(folder / "figures" / f"{name}.json"):
+            figure = recorded.figure
+            frames = script_data(figure) if isinstance(figure, Frames) else ""
+            svg = draw_figure(f"{prefix}-{name}", recorded)
+            drawn.append(Drawn(recorded.title, recorded.caption, recorded.alt, svg, frames))
+    return drawn
+
+
+@contextmanager
+def _or_left_out(path: Path) -> Iterator[None]:
+    """Go on without a figure that cannot be drawn: the others can."""
+    try:
+        yield
+    except _UNDRAWABLE as error:
+        warnings.warn(f"{path} is left out: it cannot be drawn ({error})", stacklevel=4)
 
 
 def _describe(run: Run) -> Provenance:
@@ -150,7 +168,7 @@ def _describe(run: Run) -> Provenance:
     changed = " with uncommitted changes" if environment.uncommitted_changes else ""
     seconds = sum(task.seconds for task in run.tasks.values())
     data = sum(task.data_seconds or 0 for task in run.tasks.values())  # not in old records
-    share = f", {data / seconds:.0%} of it loading data" if data else ""
+    share = f", {data / seconds:.0%} of it loading data" if data and seconds else ""
     processor = f", {machine.processor}" if machine.device == "cpu" else ""
     return Provenance(
         folder=run.folder.name,

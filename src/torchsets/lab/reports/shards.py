@@ -1,5 +1,6 @@
 """Put the shards of a table together, as if they had been one run."""
 
+import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -54,14 +55,18 @@ def merge_shards(runs: Sequence[Run]) -> list[Run]:
                 break
         groups.setdefault(key, {})[run.folder.name] = run
     return [
-        merge_runs(parts, choices[key]) if key in choices else next(iter(parts.values()))
+        merge_runs(_rising(parts), choices[key]) if key in choices else next(iter(parts.values()))
         for key, parts in groups.items()
     ]
 
 
 def natural(name: str) -> list[tuple[int, str]]:
     """Sort n=4 before n=16, so that columns and figures rise."""
-    return [(int(part) if part.isdigit() else 0, part) for part in re.split(r"(\d+)", name)]
+    return [(int(part) if part.isdecimal() else 0, part) for part in re.split(r"(\d+)", name)]
+
+
+def _rising(parts: Mapping[str, Run]) -> dict[str, Run]:
+    return {name: parts[name] for name in sorted(parts, key=natural)}
 
 
 @dataclass(frozen=True)
@@ -81,7 +86,7 @@ def _read_outcomes(folder: Path) -> list[_Outcome]:
             shards = content.get("shards", content.get("pieces", []))  # pieces: version 0.1
             folders = frozenset(str(shard["folder"]) for shard in shards)
             if folders:
-                merge = dict(content.get("merge", {}))
+                merge = {name: str(how) for name, how in dict(content.get("merge", {})).items()}
                 found.append(_Outcome(str(content.get("table")), folders, merge))
         except (ValueError, TypeError, KeyError):  # some other file
             continue
@@ -110,8 +115,14 @@ def _merge_configs(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
         values = [config.get(name) for config in configs]
         if any(value != values[0] for value in values):
             listed = [part for value in values for part in _as_list(value)]
-            merged[name] = sorted(dict.fromkeys(listed), key=lambda part: (str(type(part)), part))
+            unique = {json.dumps(part): part for part in listed}  # a part may be a list
+            merged[name] = sorted(unique.values(), key=_rank)
     return merged
+
+
+def _rank(part: Any) -> tuple[str, Any]:
+    orderly = isinstance(part, (int, float, str))
+    return str(type(part)), part if orderly else json.dumps(part)
 
 
 def _as_list(value: Any) -> list[Any]:

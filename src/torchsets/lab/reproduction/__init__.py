@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from torchsets.lab.experiments import find_table
-from torchsets.lab.reproduction.folders import find_places
+from torchsets.lab.records.files import explained
+from torchsets.lab.reproduction.folders import wait_for_places
 from torchsets.lab.reproduction.listing import describe_missing_data, list_tables
 from torchsets.lab.reproduction.outcome import write_outcome
 from torchsets.lab.reproduction.processes import Job, run_jobs
@@ -55,13 +56,15 @@ def reproduce(
     table, experiment = find_table(key)
     shards = plan_shards(table, experiment, overrides, scale=scale, seeds=seeds)
     out = out or default_folder(experiment.name, scale)
-    out.mkdir(parents=True, exist_ok=True)
+    with explained(out):
+        out.mkdir(parents=True, exist_ok=True)
     with open_view() as view:
         for line in describe_missing_data(experiment) if scale != "smoke" else []:
             view.say(f"missing: {line}")
+        places = wait_for_places(shards, out, say=view.say)
         planned = [
             Job(shard, place, out / "logs" / f"{place.folder.name}.txt")
-            for shard, place in zip(shards, find_places(shards, out), strict=True)
+            for shard, place in zip(shards, places, strict=True)
         ]
         for job in planned:
             if job.place.remark:

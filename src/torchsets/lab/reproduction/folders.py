@@ -1,6 +1,7 @@
 """Find what is recorded already: with the same configuration, by the same code."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count
@@ -10,8 +11,11 @@ from typing import Any, NamedTuple
 from torchsets.lab.experiments import find_experiment
 from torchsets.lab.experiments.digest import code_digest
 from torchsets.lab.records import can_start_in, read_config
+from torchsets.lab.records.lock import LOCK_FILE, FolderLock
 from torchsets.lab.records.run import read_environments, read_result
 from torchsets.lab.reproduction.shards import Shard
+
+_SECONDS_TO_SAVE = 15.0  # a shard whose watcher was killed saves and stops within these
 
 
 class Place(NamedTuple):
@@ -34,6 +38,37 @@ def find_places(shards: Sequence[Shard], out: Path) -> list[Place]:
     names = {shard.experiment for shard in shards}
     codes = {name: code_digest(find_experiment(name).run) for name in names}
     return [_find(shard, out, known, codes[shard.experiment]) for shard in shards]
+
+
+def wait_for_places(
+    shards: Sequence[Shard], out: Path, *, say: Callable[[str], None]
+) -> list[Place]:
+    """:func:`find_places`, after other processes have left the folders.
+
+    A reproduction that was killed leaves shards that save first. Who goes on for longer is not
+    one of those: starting the shard then fails and names the process.
+    """
+    places = find_places(shards, out)
+    busy = [place.folder for place in places if place.state != "done" and _is_locked(place.folder)]
+    if not busy:
+        return places
+    say(f"waiting for {', '.join(folder.name for folder in busy)}: still being written")
+    deadline = time.monotonic() + _SECONDS_TO_SAVE
+    while any(map(_is_locked, busy)) and time.monotonic() < deadline:
+        time.sleep(0.1)
+    return find_places(shards, out)
+
+
+def _is_locked(folder: Path) -> bool:
+    if not (folder / LOCK_FILE).exists():
+        return False
+    try:
+        FolderLock(folder).release()
+    except BlockingIOError:
+        return True
+    except OSError:  # it cannot be written to: the shard will say so
+        return False
+    return False
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,6 @@
 """The table from what the shards have recorded: as text, as JSON and as a page."""
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -30,11 +31,7 @@ def write_outcome(
 
     What is missing yet is shown as missing. Without ``page`` there is no HTML, which takes seconds.
     """
-    by_seed: dict[int, dict[str, Run]] = {}
-    for job in sorted(jobs, key=lambda job: natural(job.shard.name)):
-        if (job.place.folder / "config.json").exists():
-            by_seed.setdefault(job.shard.seed, {})[job.shard.name] = read_run(job.place.folder)
-    merged = [merge_runs(runs, table.merge) for runs in by_seed.values()]
+    merged = [merge_runs(runs, table.merge) for runs in _read_shards(jobs).values()]
     found = [one for one in collect_tables(merged) if table.shows(one.key)]
     begun = [one for one in found if any(row.ours is not None for row in one.rows)]
     text = "\n\n".join(table_as_text(one, all_rows=True) for one in begun)
@@ -49,6 +46,20 @@ def write_outcome(
     if page and merged:
         write_report(merged, paths[2])
     return text, paths if page and merged else paths[:2]
+
+
+def _read_shards(jobs: Sequence[Job]) -> dict[int, dict[str, Run]]:
+    """What is recorded, by seed and shard; one that cannot be read is a warning."""
+    by_seed: dict[int, dict[str, Run]] = {}
+    for job in sorted(jobs, key=lambda job: natural(job.shard.name)):
+        if (job.place.folder / "config.json").exists():
+            try:
+                run = read_run(job.place.folder)
+            except (ValueError, OSError) as error:
+                warnings.warn(f"{job.shard.name} is left out: {error}", stacklevel=4)
+            else:
+                by_seed.setdefault(job.shard.seed, {})[job.shard.name] = run
+    return by_seed
 
 
 def _about(jobs: Sequence[Job], merged: Sequence[Run], overrides: Sequence[str]) -> str:

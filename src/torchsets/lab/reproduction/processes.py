@@ -1,6 +1,7 @@
 """Run shards side by side, each in a process of its own with one thread."""
 
 import contextlib
+import ctypes
 import json
 import os
 import signal
@@ -17,6 +18,7 @@ from torchsets.lab.reproduction.shards import Shard
 from torchsets.lab.signals import stop_requests
 
 _SECONDS_BETWEEN_LOOKS = 0.1
+_PR_SET_PDEATHSIG = 1  # of Linux' prctl
 _STOPPED = (130, -signal.SIGINT, -signal.SIGTERM, -signal.SIGKILL)
 
 
@@ -125,8 +127,23 @@ def _start(job: Job) -> None:
                 "TORCHSETS_PROGRESS": str(job.progress_file.resolve()),
             },
             start_new_session=True,  # a terminal's Ctrl-C comes to us alone, and is passed on
+            preexec_fn=_follow_watcher(),
         )
     job.state, job.started = "running", time.monotonic()
+
+
+def _follow_watcher() -> Callable[[], None] | None:
+    """Let a shard save and stop when its watcher is killed, where the system can tell it."""
+    if sys.platform != "linux":
+        return None
+    prctl, watcher = ctypes.CDLL(None).prctl, os.getpid()
+
+    def follow() -> None:  # in the new process, before its program begins
+        prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
+        if os.getppid() != watcher:  # killed a moment ago
+            os._exit(1)
+
+    return follow
 
 
 def _stop(running: Sequence[Job], *, at_once: bool, view: View) -> None:
