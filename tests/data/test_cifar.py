@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 import torch
 
-from torchsets.data import CIFAR10_COLOURS, CIFAR10_FILES, cifar10_images, data_folder
+from torchsets._catalogue import CIFAR10
+from torchsets.data import CIFAR10_COLOURS, cifar10_images
 
 FOLDER = "cifar-10-batches-bin"
 
@@ -128,7 +129,7 @@ def test_an_unknown_split_is_refused():
 
 
 @pytest.mark.skipif(
-    not all((data_folder() / name).exists() for name in CIFAR10_FILES),
+    bool(CIFAR10.missing()),
     reason="needs CIFAR-10: set TORCHSETS_DATA to the folder that holds cifar10/",
 )
 def test_the_real_files_have_the_statistics_of_cifar():
