@@ -9,7 +9,7 @@ import torchsets
 
 ROOT = Path(torchsets.__file__).parent
 LINES = [
-    ["_checks", "_environment", "_extras", "_files", "_folders", "_locks"],
+    ["_autograd", "_checks", "_environment", "_extras", "_files", "_folders", "_locks"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "attention"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],

@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from torchsets._autograd import fast_or_plain, is_traced, softmax_backward
 from torchsets._checks import check_elements, check_floating, check_mask
 
 # Keys are made and sorted in blocks that stay in a core's cache; each block holds whole rows.
@@ -132,10 +133,8 @@ def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None
     rank = torch.arange(scores.shape[1], device=scores.device)
     slope = (size - 1 - 2 * rank).to(exact.dtype)  # (B, N): n + 1 - 2i for the ranks i = 1..N
     with torch.autocast(scores.device.type, enabled=False):
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            relaxed = _relaxed_order(centred, mask, order, slope, temperature)
-        else:
-            relaxed = _RelaxedOrder.apply(centred, mask, order, slope, temperature)  # type: ignore[no-untyped-call]
+        arguments = (centred, mask, order, slope, temperature)
+        relaxed = fast_or_plain(_RelaxedOrder, _relaxed_order, *arguments)
     return relaxed.to(scores.dtype)
 
 
@@ -206,8 +205,7 @@ def _through_softmax(
     left = torch.stack([slope, torch.full_like(slope, -1)], dim=1)  # (B, 2, N)
 
     def to_both(part: slice) -> Tensor:
-        logits = torch._softmax_backward_data(gradient[part], weights[part], -1, gradient.dtype)
-        return left[part] @ logits
+        return left[part] @ softmax_backward(gradient[part], weights[part])
 
     # With create_graph the blocks would be recorded one by one: take all at once.
     parts = [slice(None)] if torch.is_grad_enabled() else _blocks(weights)
@@ -226,8 +224,7 @@ def _runs_on_numpy(rows: Tensor) -> bool:
         rows.device.type == "cpu"
         and type(rows) is Tensor  # a subclass, such as a fake tensor, has no numbers to sort
         and rows.numel() > 0
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
+        and not is_traced()  # an order of this example would be taken for that of all sets
     )
 
 

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from torchsets._autograd import fast_or_plain
 from torchsets.piecewise import piecewise_linear
 
 
@@ -31,10 +32,7 @@ def similar_rows(rows: Tensor, values: Tensor, valid: Tensor | None = None) -> T
     """
     if rows.shape[1] < 2:
         return torch.ones_like(rows[0])
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return _similar_rows(rows, values, valid)
-    result: Tensor = _SimilarRows.apply(rows, values, valid)  # type: ignore[no-untyped-call]
-    return result
+    return fast_or_plain(_SimilarRows, _similar_rows, rows, values, valid)
 
 
 def shifts(n: int) -> Iterator[tuple[int, int]]:

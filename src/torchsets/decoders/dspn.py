@@ -5,8 +5,9 @@ import math
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import is_traced
 from torchsets._checks import check_floating, check_padded_sets, check_shape
-from torchsets.decoders.set_gradient import Distance, is_traced, set_gradient
+from torchsets.decoders.set_gradient import Distance, set_gradient
 from torchsets.padded import SetPrediction, Trajectory
 
 Initial = Tensor | tuple[Tensor, Tensor] | SetPrediction

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import _disable_current_modes
+
+from torchsets._autograd import is_exporting, is_traced, record_graph
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 
@@ -25,7 +25,7 @@ def set_gradient(
     Returns:
         The distances (B,) and their gradients (B, N, D).
     """
-    if torch.compiler.is_exporting():
+    if is_exporting():
         return _exported_gradient(encoder, distance, sets, vector)
     if is_traced():
         # A compiled function can be differentiated once only: both gradients must be in it.
@@ -41,11 +41,6 @@ def set_gradient(
         loss = distance(encoder(sets), vector if record else vector.detach())
         (gradient,) = torch.autograd.grad(loss.sum(), sets, create_graph=record)
     return loss if record else loss.detach(), gradient
-
-
-def is_traced() -> bool:
-    """Whether torch.compile, torch.export or a torch.func transform runs this code."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
 
 
 def _exported_gradient(
@@ -64,14 +59,6 @@ def _exported_gradient(
         gradient, loss = torch.func.grad(total, has_aux=True)(sets)
         return loss, gradient
 
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        examples = {name: _zeros_like(tensor) for name, tensor in state.items()}
-        graph = make_fx(gradient_of)(_zeros_like(sets), _zeros_like(vector), examples)
+    graph = record_graph(gradient_of, sets, vector, state)
     loss, gradient = graph(sets.contiguous(), vector.contiguous(), state)
     return loss, gradient
-
-
-def _zeros_like(tensor: Tensor) -> Tensor:
-    """Zeros without any trace of the tensor itself."""
-    shape = [int(size) for size in tensor.shape]
-    return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from torchsets._autograd import fast_or_plain, relu_backward
 from torchsets._checks import check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
@@ -90,10 +91,7 @@ class PairwiseCost(nn.Module):
 
 def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     with torch.autocast(left.device.type, enabled=False):
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return _compare_at_once(left, right, weight, bias)
-        costs: Tensor = _Compare.apply(left, right, weight, bias)  # type: ignore[no-untyped-call]
-        return costs
+        return fast_or_plain(_Compare, _compare_at_once, left, right, weight, bias)
 
 
 def _compare_at_once(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
@@ -143,7 +141,7 @@ def _differentiate(
         for output in range(len(weight)):
             torch.add(left[sets, :, rows, None], right[sets, :, None], out=hidden)
             incoming = at_one_way[sets, output, rows].unsqueeze(1).expand_as(hidden)
-            torch.ops.aten.threshold_backward.grad_input(incoming, hidden, 0, grad_input=hidden)
+            relu_backward(incoming, hidden, out=hidden)
             over_right[output, sets, :, rows] = hidden.sum(dim=3)
             over_left[output, sets] += hidden.sum(dim=2)
     at_weight = torch.einsum("obhn,bhn->oh", over_right, left)

@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import fast_or_plain
 from torchsets._checks import check_floating, check_mask
 from torchsets.padded import lengths_to_mask
 
@@ -94,10 +95,7 @@ def separate_padding(scores: Tensor, mask: Tensor) -> Tensor:
 
 def normalise(scores: Tensor, steps: int) -> Tensor:
     """The Sinkhorn operator without checks and masks, N at least 1."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return _stages(scores, steps)[-1].exp()
-    soft: Tensor = _Sinkhorn.apply(scores, steps)  # type: ignore[no-untyped-call]
-    return soft
+    return fast_or_plain(_Sinkhorn, _normalise_logarithms, scores, steps)
 
 
 def pull_back(scores: Tensor, cotangent: Tensor, steps: int) -> Tensor:
@@ -108,6 +106,10 @@ def pull_back(scores: Tensor, cotangent: Tensor, steps: int) -> Tensor:
         axis = -1 if index % 2 == 0 else -2
         gradient = gradient - stages[index].exp() * gradient.sum(dim=axis, keepdim=True)
     return gradient
+
+
+def _normalise_logarithms(scores: Tensor, steps: int) -> Tensor:
+    return _stages(scores, steps)[-1].exp()
 
 
 def _stages(scores: Tensor, steps: int) -> list[Tensor]:
@@ -131,7 +133,7 @@ class _Sinkhorn(torch.autograd.Function):
             ctx.safe = factors.trusted()
             if not ctx.safe:
                 ctx.save_for_backward(scores)
-                return _stages(scores, steps)[-1].exp()
+                return _normalise_logarithms(scores, steps)
         ctx.save_for_backward(scores, soft, factors.rows, factors.columns)
         return soft
 

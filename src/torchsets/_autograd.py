@@ -1,0 +1,78 @@
+"""The one home of private torch: what it is doing right now, and operations without a public name.
+
+A faster path with its own backward pass stands beside plain operations in several places. torch
+must see the plain ones whenever it records what is computed. All that torch may change between two
+releases is called from here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+from torch.autograd import Function
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import tree_map
+
+
+def is_traced() -> bool:
+    """Whether torch records or transforms this code instead of only running it.
+
+    That is torch.compile, torch.export, torch.jit.trace (and with it the older ONNX exporter), or
+    a torch.func transform. Numbers taken out of a tensor then would be frozen or unavailable.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._is_tracing()
+        or torch._C._are_functorch_transforms_active()
+    )
+
+
+def is_exporting() -> bool:
+    """Whether torch.export runs this code; a torch without that question never does."""
+    ask = getattr(torch.compiler, "is_exporting", None)  # new in torch 2.7
+    return ask is not None and bool(ask())
+
+
+def fast_or_plain(fast: type[Function], plain: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """Call the plain function where torch records what is computed, else the fast one."""
+    return plain(*arguments) if is_traced() else apply(fast, *arguments)
+
+
+def apply(function: type[Function], *arguments: Any) -> Tensor:
+    """``function.apply``, whose result torch does not declare."""
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]  # torch's
+    return result
+
+
+def softmax_backward(gradient: Tensor, outputs: Tensor) -> Tensor:
+    """The gradient at the inputs of a softmax over the last axis; itself differentiable."""
+    return torch._softmax_backward_data(gradient, outputs, -1, gradient.dtype)
+
+
+def relu_backward(gradient: Tensor, outputs: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The gradient where the outputs (or inputs) of a rectifier are positive, 0 elsewhere."""
+    operation = torch.ops.aten.threshold_backward
+    result: Tensor = (
+        operation(gradient, outputs, 0)
+        if out is None
+        else operation.grad_input(gradient, outputs, 0, grad_input=out)
+    )
+    return result
+
+
+def record_graph(function: Callable[..., Any], *arguments: Any) -> GraphModule:
+    """Record the operations of a function, gradients included, apart from any other recording.
+
+    The arguments are tensors, or containers of them. Only their shapes matter: zeros stand in.
+    """
+    with _disable_current_modes(), torch._C.DisableTorchFunction():
+        return make_fx(function)(*tree_map(_zeros_like, arguments))
+
+
+def _zeros_like(tensor: Tensor) -> Tensor:
+    """Zeros without any trace of the tensor itself."""
+    shape = [int(size) for size in tensor.shape]
+    return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
