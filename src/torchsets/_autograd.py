@@ -36,6 +36,16 @@ def is_exporting() -> bool:
     return ask is not None and bool(ask())
 
 
+def becomes_program() -> bool:
+    """Whether this is recorded to run later, with other sizes: by torch.export or torch.jit.trace.
+
+    A branch on a size would then be decided once and for all by the example.
+    """
+    if torch.compiler.is_compiling():  # torch.compile itself cannot ask the second question
+        return is_exporting()
+    return torch._C._is_tracing()
+
+
 def fast_or_plain(fast: type[Function], plain: Callable[..., Tensor], *arguments: Any) -> Tensor:
     """Call the plain function where torch records what is computed, else the fast one."""
     return plain(*arguments) if is_traced() else apply(fast, *arguments)

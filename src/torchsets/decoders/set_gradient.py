@@ -5,7 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from torchsets._autograd import is_exporting, is_traced, record_graph
+from torchsets._autograd import becomes_program, is_exporting, is_traced, record_graph
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 
@@ -25,7 +25,12 @@ def set_gradient(
     Returns:
         The distances (B,) and their gradients (B, N, D).
     """
-    if is_exporting():
+    if becomes_program():
+        if not is_exporting():
+            raise RuntimeError(
+                "torch.jit.trace cannot record a gradient, which every step of a DSPN takes; "
+                "use torch.export, or torch.onnx.export with dynamo=True"
+            )
         return _exported_gradient(encoder, distance, sets, vector)
     if is_traced():
         # A compiled function can be differentiated once only: both gradients must be in it.

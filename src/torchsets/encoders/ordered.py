@@ -38,7 +38,7 @@ class OrderedEncoder(nn.Module):
         """Encode padded sets (B, N, D) with their mask (B, N) to (B, hidden); empty sets to 0."""
         ordered: OrderedSets = self.order(elements, mask)
         if 0 in elements.shape[:2]:  # an LSTM reads at least one element of one set
-            return elements.new_zeros(len(elements), self.lstm.hidden_size)
+            return elements.new_zeros(elements.shape[0], self.lstm.hidden_size)
         states, _ = self.lstm(ordered.elements)  # (B, N, hidden)
         # The LSTM does not look ahead, so what lies behind the last real element is ignored.
         count = ordered.mask.sum(dim=1)

@@ -98,7 +98,7 @@ def _compare_at_once(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) 
     """The same in plain operations, with all hidden units in memory."""
     hidden = (left.unsqueeze(3) + right.unsqueeze(2)).relu()  # (B, hidden, N, N)
     one_way = weight @ hidden.flatten(2) + bias.unsqueeze(1)
-    one_way = one_way.view(len(left), len(weight), *hidden.shape[2:])
+    one_way = one_way.view(*one_way.shape[:2], *hidden.shape[2:])  # (B, outputs, N, N)
     return one_way - one_way.mT
 
 
