@@ -4,7 +4,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchsets.counting import Counter
+from torchsets.counting import Counter, count_by_nms
 from torchsets.decoders import DSPN, FSPoolAutoEncoder, LSTMDecoder, MLPDecoder
 from torchsets.encoders import (
     DeepSets,
@@ -20,6 +20,7 @@ from torchsets.permutations import (
     LinearAssignment,
     PairwiseCost,
     PermutationOptimiser,
+    hard_permutation,
     neural_sort,
     sinkhorn,
 )
@@ -169,6 +170,25 @@ def test_baselines_serve_every_batch(decoder, generator):
     for batch in (3, 1, 7):
         vector = torch.randn(batch, 6, generator=generator)
         torch.testing.assert_close(traced(vector), decoder(vector)[:2])
+
+
+@pytest.mark.parametrize("record", ["trace", "export"])
+@pytest.mark.parametrize(
+    ("function", "name"),
+    [
+        (lambda x: hard_permutation(scores(x)), "hard_permutation"),
+        (lambda x: count_by_nms(x, x[..., 0]), "non_maximum_suppression"),
+    ],
+    ids=["hard-permutation", "count-by-nms"],
+)
+def test_what_depends_on_values_is_refused(function, name, record, generator):
+    module = Apply(lambda x, mask: function(x))
+    elements = torch.rand(3, 5, 4, generator=generator)
+    with pytest.raises(RuntimeError, match=f"{name} cannot be exported or traced"):
+        if record == "trace":
+            torch.jit.trace(module, elements, check_trace=False)
+        else:
+            torch.export.export(module, (elements,))
 
 
 def test_a_gradient_cannot_be_traced(generator):

@@ -46,6 +46,15 @@ def becomes_program() -> bool:
     return torch._C._is_tracing()
 
 
+def refuse_recording(what: str) -> None:
+    """Raise ``RuntimeError`` where a program is recorded, for what depends on values it reads."""
+    if becomes_program():
+        raise RuntimeError(
+            f"{what} cannot be exported or traced: what it does next depends on the values it "
+            "reads, and those of the example would be frozen; call it after the exported model"
+        )
+
+
 def fast_or_plain(fast: type[Function], plain: Callable[..., Tensor], *arguments: Any) -> Tensor:
     """Call the plain function where torch records what is computed, else the fast one."""
     return plain(*arguments) if is_traced() else apply(fast, *arguments)

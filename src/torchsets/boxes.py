@@ -7,6 +7,7 @@ edge, has no area: it overlaps nothing.
 import torch
 from torch import Tensor
 
+from torchsets._autograd import refuse_recording
 from torchsets._checks import check_floating, check_mask
 
 _BLOCK = 128  # boxes that the suppression decides about at once
@@ -132,6 +133,7 @@ def non_maximum_suppression(
             f"got {tuple(scores.shape)}"
         )
     check_floating(scores, name="scores")
+    refuse_recording("non_maximum_suppression")
     real = torch.ones_like(scores, dtype=torch.bool) if mask is None else mask
     boxes = _fill(boxes.detach(), mask, name="mask", of="boxes")
     ranked = scores.detach().masked_fill(~real, -torch.inf)
