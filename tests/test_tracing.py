@@ -184,11 +184,12 @@ def test_baselines_serve_every_batch(decoder, generator):
 def test_what_depends_on_values_is_refused(function, name, record, generator):
     module = Apply(lambda x, mask: function(x))
     elements = torch.rand(3, 5, 4, generator=generator)
+    recorders = {
+        "trace": lambda: torch.jit.trace(module, elements, check_trace=False),
+        "export": lambda: torch.export.export(module, (elements,)),
+    }
     with pytest.raises(RuntimeError, match=f"{name} cannot be exported or traced"):
-        if record == "trace":
-            torch.jit.trace(module, elements, check_trace=False)
-        else:
-            torch.export.export(module, (elements,))
+        recorders[record]()
 
 
 def test_a_gradient_cannot_be_traced(generator):
