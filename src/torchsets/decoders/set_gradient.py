@@ -67,3 +67,24 @@ def _exported_gradient(
     graph = record_graph(gradient_of, sets, vector, state)
     loss, gradient = graph(sets.contiguous(), vector.contiguous(), state)
     return loss, gradient
+
+
+def _huber(encoded: Tensor, vector: Tensor) -> Tensor:
+    _check_encoded(encoded, vector)
+    return nn.functional.smooth_l1_loss(encoded, vector, reduction="none").mean(dim=-1)
+
+
+def _squared(encoded: Tensor, vector: Tensor) -> Tensor:
+    _check_encoded(encoded, vector)
+    return (encoded - vector).square().mean(dim=-1) / 2
+
+
+DISTANCES: dict[str, Distance] = {"huber": _huber, "squared": _squared}
+
+
+def _check_encoded(encoded: Tensor, vector: Tensor) -> None:
+    if encoded.shape != vector.shape:
+        raise ValueError(
+            f"vector must have the shape of the encoded sets, {tuple(encoded.shape)}, "
+            f"got {tuple(vector.shape)}"
+        )
