@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from torchsets._checks import check_floating, check_padded_sets, check_shape
 from torchsets.decoders.descent import Descent, descend
-from torchsets.decoders.set_gradient import DISTANCES, Distance, set_gradient
+from torchsets.decoders.set_gradient import DISTANCES, Distance, run_encoder, set_gradient
 from torchsets.padded import SetPrediction
 
 Initial = Tensor | tuple[Tensor, Tensor] | SetPrediction
@@ -147,8 +147,7 @@ class DSPN(nn.Module):
         sets = elements.masked_fill(~mask.unsqueeze(-1), 0)
         if self.variable_size:
             sets = torch.cat([sets, mask.unsqueeze(-1).to(sets.dtype)], dim=-1)
-        encoded: Tensor = self.encoder(nn.functional.pad(sets, (0, 0, 0, missing)))
-        return encoded
+        return run_encoder(self.encoder, nn.functional.pad(sets, (0, 0, 0, missing)))
 
     def representation_loss(
         self, vector: Tensor, elements: Tensor, mask: Tensor | None = None

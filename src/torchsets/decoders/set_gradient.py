@@ -43,9 +43,27 @@ def set_gradient(
     with torch.enable_grad():
         if not (record and sets.requires_grad):
             sets = sets.detach().requires_grad_()
-        loss = distance(encoder(sets), vector if record else vector.detach())
+        loss = distance(run_encoder(encoder, sets), vector if record else vector.detach())
         (gradient,) = torch.autograd.grad(loss.sum(), sets, create_graph=record)
     return loss if record else loss.detach(), gradient
+
+
+def run_encoder(encoder: nn.Module, sets: Tensor) -> Tensor:
+    """Encode sets; an encoder that cannot read them gets an error that says what they are."""
+    if is_traced():
+        encoded: Tensor = encoder(sets)
+        return encoded
+    try:
+        encoded = encoder(sets)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"encoder must accept what DSPN passes, {tuple(sets.shape)}: (B, slots, features + 1) "
+            "with the presence appended as the last feature, or (B, slots, features) for "
+            f"variable_size=False; it raised: {error}"
+        ) from error
+    return encoded
 
 
 def _exported_gradient(
