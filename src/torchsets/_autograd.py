@@ -9,12 +9,13 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import Tensor
+from torch import SymInt, Tensor
+from torch._guards import tracing
 from torch.autograd import Function
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_map
+from torch.utils._pytree import tree_leaves, tree_map
 
 
 def is_traced() -> bool:
@@ -85,13 +86,17 @@ def relu_backward(gradient: Tensor, outputs: Tensor, *, out: Tensor | None = Non
 def record_graph(function: Callable[..., Any], *arguments: Any) -> GraphModule:
     """Record the operations of a function, gradients included, apart from any other recording.
 
-    The arguments are tensors, or containers of them. Only their shapes matter: zeros stand in.
+    The arguments are tensors, or containers of them. Only their shapes matter: zeros stand in. The
+    graph reads all sizes from its inputs, so those that are not known yet stay open.
     """
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        return make_fx(function)(*tree_map(_zeros_like, arguments))
+    known = [
+        size for x in tree_leaves(arguments) for size in x.shape if not isinstance(size, SymInt)
+    ]
+    other = 1 + max(known, default=1)  # like no other size, or torch would take them for the same
 
+    def zeros_like(tensor: Tensor) -> Tensor:
+        shape = [other if isinstance(size, SymInt) else size for size in tensor.shape]
+        return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
 
-def _zeros_like(tensor: Tensor) -> Tensor:
-    """Zeros without any trace of the tensor itself."""
-    shape = [int(size) for size in tensor.shape]
-    return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+    with tracing(None), _disable_current_modes(), torch._C.DisableTorchFunction():
+        return make_fx(function, tracing_mode="symbolic")(*tree_map(zeros_like, arguments))

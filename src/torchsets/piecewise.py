@@ -117,7 +117,8 @@ def _locate(inputs: Tensor, points: int) -> tuple[Tensor, Tensor]:
 
 def _interpolate(inputs: Tensor, values: Tensor) -> Tensor:
     piece, along = _locate(inputs, len(values))
-    return values[:-1][piece] + along * values.diff()[piece]
+    rises = values[1:] - values[:-1]  # not diff(), which the older ONNX exporter lacks
+    return values[:-1][piece] + along * rises[piece]
 
 
 class _Interpolation(torch.autograd.Function):

@@ -43,7 +43,7 @@ def box_graph(
         attention, mask = _with_room(attention, mask, objects)
     weights, valid, kept = _choose(attention, mask, objects, logits)
     if boxes.shape[1] > objects:
-        boxes = boxes.take_along_dim(kept.unsqueeze(-1), dim=1)
+        boxes = boxes.gather(1, kept.unsqueeze(-1).expand(-1, -1, 4))
     boxes = boxes.to(weights.dtype).permute(2, 1, 0).contiguous()  # (4, n, B)
     if valid is not None:
         boxes = boxes.masked_fill(~valid, 0)

@@ -75,12 +75,12 @@ def _exported_gradient(
     def gradient_of(
         sets: Tensor, vector: Tensor, state: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        def total(sets: Tensor) -> tuple[Tensor, Tensor]:
+        # Not torch.func.grad: it knows sizes as numbers only, and would fix the batch size.
+        with torch.enable_grad():
+            sets = sets.detach().requires_grad_()
             loss = distance(torch.func.functional_call(encoder, state, (sets,)), vector)
-            return loss.sum(), loss
-
-        gradient, loss = torch.func.grad(total, has_aux=True)(sets)
-        return loss, gradient
+            (gradient,) = torch.autograd.grad(loss.sum(), sets)
+        return loss.detach(), gradient
 
     graph = record_graph(gradient_of, sets, vector, state)
     loss, gradient = graph(sets.contiguous(), vector.contiguous(), state)

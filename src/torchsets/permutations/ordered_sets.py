@@ -29,5 +29,6 @@ def order_elements(elements: Tensor, permutation: Tensor, mask: Tensor | None) -
     else:
         positions = lengths_to_mask(mask.sum(dim=1), size=mask.shape[1])
     # As (X^T P)^T, so that the gradient at P is laid out like P and not like its transpose.
-    ordered = torch.bmm(fill_padding(elements, mask).mT, permutation).mT
+    rows = fill_padding(elements, mask).transpose(1, 2)
+    ordered = torch.bmm(rows, permutation).transpose(1, 2)
     return OrderedSets(ordered, permutation, positions)

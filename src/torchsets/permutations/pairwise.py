@@ -81,8 +81,8 @@ class PairwiseCost(nn.Module):
         # (B, hidden, N): the axis that blocks run along lies last
         left = functional.linear(elements, first.weight[:, :features], first.bias)
         right = functional.linear(elements, first.weight[:, features:])
-        arguments = [widen(x) for x in (left, right, last.weight, last.bias)]
-        costs = _compare(arguments[0].mT, arguments[1].mT, *arguments[2:]).to(elements.dtype)
+        left, right = widen(left).transpose(1, 2), widen(right).transpose(1, 2)
+        costs = _compare(left, right, widen(last.weight), widen(last.bias)).to(elements.dtype)
         if mask is not None:
             pairs = real.unsqueeze(2) & real.unsqueeze(1)
             costs = costs.masked_fill(~pairs.unsqueeze(1), 0)
@@ -96,10 +96,10 @@ def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tenso
 
 def _compare_at_once(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same in plain operations, with all hidden units in memory."""
-    hidden = (left.unsqueeze(3) + right.unsqueeze(2)).relu()  # (B, hidden, N, N)
-    one_way = weight @ hidden.flatten(2) + bias.unsqueeze(1)
-    one_way = one_way.view(*one_way.shape[:2], *hidden.shape[2:])  # (B, outputs, N, N)
-    return one_way - one_way.mT
+    left, right = left.transpose(1, 2), right.transpose(1, 2)
+    hidden = (left.unsqueeze(2) + right.unsqueeze(1)).relu()  # (B, N, N, hidden)
+    one_way = functional.linear(hidden, weight, bias).permute(0, 3, 1, 2)
+    return one_way - one_way.transpose(2, 3)
 
 
 class _Compare(torch.autograd.Function):
