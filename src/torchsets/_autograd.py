@@ -9,7 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import torch
-from torch import SymInt, Tensor
+from torch import SymInt, Tensor, nn
 from torch._guards import tracing
 from torch.autograd import Function
 from torch.fx import GraphModule
@@ -81,6 +81,28 @@ def relu_backward(gradient: Tensor, outputs: Tensor, *, out: Tensor | None = Non
         else operation.grad_input(gradient, outputs, 0, grad_input=out)
     )
     return result
+
+
+def run_lstm(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
+    """All states of an LSTM of one layer that reads (B, N, D) from zero; (B, N, hidden).
+
+    torch.export takes an LSTM apart, step by step. If the number of steps is open, it gets a loop.
+    """
+    if not (is_exporting() and isinstance(inputs.shape[1], SymInt)):
+        states: Tensor = lstm(inputs)[0]
+        return states
+    if torch.onnx.is_in_onnx_export():
+        # Its first attempt would fix the size without a word. The second one, by dynamo, does not
+        # come here, because dynamo hides open sizes; it has an LSTM of ONNX, of any length.
+        raise RuntimeError("an LSTM over sets of open size needs torch.export with strict=True")
+    from torch.export._patches import lstm_while_loop_impl
+
+    steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
+    zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
+    states = lstm_while_loop_impl(
+        steps, [zeros, zeros], lstm._flat_weights, lstm.bias, 1, 0.0, False, False, False
+    )[0]
+    return states.transpose(0, 1)
 
 
 def record_graph(function: Callable[..., Any], *arguments: Any) -> GraphModule:

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import run_lstm
 from torchsets.permutations import OrderedSets, PermutationOptimiser
 
 
@@ -37,9 +38,9 @@ class OrderedEncoder(nn.Module):
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         """Encode padded sets (B, N, D) with their mask (B, N) to (B, hidden); empty sets to 0."""
         ordered: OrderedSets = self.order(elements, mask)
-        if 0 in elements.shape[:2]:  # an LSTM reads at least one element of one set
+        if elements.shape[0] == 0 or elements.shape[1] == 0:  # an LSTM needs one of each
             return elements.new_zeros(elements.shape[0], self.lstm.hidden_size)
-        states, _ = self.lstm(ordered.elements)  # (B, N, hidden)
+        states = run_lstm(self.lstm, ordered.elements)  # (B, N, hidden)
         # The LSTM does not look ahead, so what lies behind the last real element is ignored.
         count = ordered.mask.sum(dim=1)
         last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])

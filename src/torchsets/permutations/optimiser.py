@@ -5,6 +5,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import is_traced
 from torchsets._checks import check_mask, check_padded_sets
 from torchsets.padded import fill_padding, lengths_to_mask
 from torchsets.permutations.cost import check_costs
@@ -76,7 +77,8 @@ def optimise_permutation(
         scores = separate_padding(torch.zeros_like(wide) if scores is None else scores, mask)
     with torch.autocast(costs.device.type, enabled=False):
         if grid is None and not through_sinkhorn:
-            start = _uniform_row(wide, mask) if initial is None and steps > 0 else None
+            uniform = initial is None and steps > 0 and not is_traced()  # for the fast path only
+            start = _uniform_row(wide, mask) if uniform else None
             soft = descend(wide, step_size, scores, steps, start=start)
         else:
             soft = descend_plainly(
