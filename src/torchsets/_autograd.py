@@ -15,7 +15,7 @@ from torch.autograd import Function
 from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes
-from torch.utils._pytree import tree_leaves, tree_map
+from torch.utils._pytree import _register_namedtuple, tree_leaves, tree_map
 
 
 def is_traced() -> bool:
@@ -103,6 +103,12 @@ def run_lstm(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
         steps, [zeros, zeros], lstm._flat_weights, lstm.bias, 1, 0.0, False, False, False
     )[0]
     return states.transpose(0, 1)
+
+
+def name_for_export(*kinds: type) -> None:
+    """Give named tuples the names that torch.export.save writes: ``torchsets.SetBatch``."""
+    for kind in kinds:
+        _register_namedtuple(kind, serialized_type_name=f"torchsets.{kind.__name__}")
 
 
 def record_graph(function: Callable[..., Any], *arguments: Any) -> GraphModule:

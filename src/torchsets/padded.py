@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 from torch.nn.utils.rnn import pad_sequence
 
+from torchsets._autograd import name_for_export
 from torchsets._checks import check_padded_sets
 
 Set = Tensor | np.ndarray[Any, Any] | Sequence[Sequence[float]]
@@ -262,3 +263,6 @@ def _from_numbers(numbers: Any, index: int) -> Tensor:
             f"set {index} must be a tensor, an array or rows of numbers of one length, "
             f"got {type(numbers).__name__}"
         ) from error
+
+
+name_for_export(SetBatch, Trajectory, SetPrediction)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import name_for_export
 from torchsets.padded import fill_padding, lengths_to_mask
 
 
@@ -32,3 +33,6 @@ def order_elements(elements: Tensor, permutation: Tensor, mask: Tensor | None) -
     rows = fill_padding(elements, mask).transpose(1, 2)
     ordered = torch.bmm(rows, permutation).transpose(1, 2)
     return OrderedSets(ordered, permutation, positions)
+
+
+name_for_export(OrderedSets)
