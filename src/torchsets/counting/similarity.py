@@ -48,7 +48,8 @@ def _similar_rows(rows: Tensor, values: Tensor, valid: Tensor | None) -> Tensor:
     """The same for all pairs at once, for second derivatives and for whoever records it."""
     distance = (rows.unsqueeze(1) - rows.unsqueeze(2)).abs()  # (F, n, n, B)
     similarity = piecewise_linear(distance, values.flip(0)).prod(dim=0)  # f(1 - x) from 0 up
-    others = ~torch.eye(rows.shape[1], dtype=torch.bool, device=rows.device).unsqueeze(-1)
+    index = torch.arange(rows.shape[1], device=rows.device)
+    others = (index.unsqueeze(0) != index.unsqueeze(1)).unsqueeze(-1)  # (n, n, 1)
     if valid is not None:
         others = others & valid.unsqueeze(0) & valid.unsqueeze(1)
     return 1 + similarity.where(others, 0).sum(dim=1)  # a row is always like itself
