@@ -142,9 +142,8 @@ def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None
     rank = torch.arange(scores.shape[1], device=scores.device)
     slope = (size - 1 - 2 * rank).to(exact.dtype)  # (B, N): n + 1 - 2i for the ranks i = 1..N
     with torch.autocast(scores.device.type, enabled=False):
-        arguments = (centred, mask, order, slope, temperature)
-        relaxed = fast_or_plain(_RelaxedOrder, _relaxed_order, *arguments)
-    return relaxed.to(scores.dtype)
+        parts = (centred, mask, order, slope, temperature)
+        return fast_or_plain(_RelaxedOrder, _relaxed_order, *parts).to(scores.dtype)
 
 
 def _distance_sums(centred: Tensor, order: Tensor, slope: Tensor) -> Tensor:
