@@ -17,7 +17,7 @@ CONTRACT = {
     "torchsets.pooling:mean_pool": "(elements, mask=None)",
     "torchsets.pooling:max_pool": "(elements, mask=None)",
     "torchsets.pooling:fspool": "(elements, weight, mask=None)",
-    "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal')",
+    "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal', temperature=None)",
     "torchsets.pooling:FSPool.forward": "(self, elements, mask=None)",
     "torchsets.pooling:FSPool.pool_with_order": "(self, elements, mask=None, *, temperature=None)",
     "torchsets.pooling:FSUnpool": "(features, *, pieces=20, init='normal')",

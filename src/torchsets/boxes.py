@@ -10,6 +10,7 @@ import math
 import torch
 from torch import Tensor
 
+from torchsets._autograd import refuse_recording
 from torchsets._checks import check_floating, check_mask
 
 _BLOCK = 128  # boxes that the suppression decides about at once
@@ -169,6 +170,7 @@ def non_maximum_suppression(
             f"got {tuple(scores.shape)}"
         )
     check_floating(scores, name="scores")
+    refuse_recording("non_maximum_suppression")
     if math.isnan(threshold):
         raise ValueError(f"threshold must be a number, got {threshold}")
     check_boxes(boxes, mask)

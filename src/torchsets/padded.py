@@ -6,6 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import name_for_export
 from torchsets._checks import check_padded_sets
 from torchsets._inputs import Array, Set, flatten_sets, to_index, to_sizes, to_values
 
@@ -273,3 +274,6 @@ def _plural(count: int, word: str) -> str:
 
 def _place(tensor: Tensor) -> str:
     return f"{str(tensor.dtype).removeprefix('torch.')}, {tensor.device}"
+
+
+name_for_export(SetBatch, Trajectory, SetPrediction)

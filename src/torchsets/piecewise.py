@@ -10,6 +10,8 @@ import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
+from torchsets._autograd import fast_or_plain
+
 
 def piecewise_linear(inputs: Tensor, values: Tensor) -> Tensor:
     """Evaluate one piecewise linear function at many inputs.
@@ -34,10 +36,7 @@ def piecewise_linear(inputs: Tensor, values: Tensor) -> Tensor:
     if values.ndim != 1 or len(values) < 2:
         raise ValueError(f"values must have shape (K,) with K >= 2, got {tuple(values.shape)}")
     values = values.to(inputs.dtype)
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return _interpolate(inputs, values)
-    result: Tensor = _Interpolation.apply(inputs.contiguous(), values)  # type: ignore[no-untyped-call]
-    return result
+    return fast_or_plain(_Interpolation, _interpolate, inputs.contiguous(), values)
 
 
 def monotone_values(weight: Tensor) -> Tensor:
@@ -118,7 +117,8 @@ def _locate(inputs: Tensor, points: int) -> tuple[Tensor, Tensor]:
 
 def _interpolate(inputs: Tensor, values: Tensor) -> Tensor:
     piece, along = _locate(inputs, len(values))
-    return values[:-1][piece] + along * values.diff()[piece]
+    rises = values[1:] - values[:-1]  # not diff(), which the older ONNX exporter lacks
+    return values[:-1][piece] + along * rises[piece]
 
 
 class _Interpolation(torch.autograd.Function):

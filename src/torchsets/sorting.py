@@ -8,6 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
+from torchsets._autograd import becomes_program, fast_or_plain, is_traced, softmax_backward
 from torchsets._checks import check_elements, check_floating, check_mask
 
 # Keys are made and sorted in blocks that stay in a core's cache; each block holds whole rows.
@@ -78,12 +79,21 @@ def descending_order(rows: Tensor, mask: Tensor | None = None) -> Tensor:
     if _runs_on_numpy(rows):
         return _numpy_order(rows, mask)
     if mask is None:
-        return rows.argsort(dim=-1, descending=True, stable=True)
+        return _plain_order(rows)
     # Move the real numbers to the front first: a stable sort then keeps padding behind a real
     # -inf, and in the order of its slots.
-    front = (~mask).byte().argsort(dim=-1, stable=True).expand(rows.shape)
+    front = _plain_order(mask.byte()).expand(rows.shape)
     compact = rows.masked_fill(~mask, float("-inf")).gather(-1, front)
-    return front.gather(-1, compact.argsort(dim=-1, descending=True, stable=True))
+    return front.gather(-1, _plain_order(compact))
+
+
+def _plain_order(rows: Tensor) -> Tensor:
+    """The stable descending order in operations that torch can record."""
+    if becomes_program() and torch.onnx.is_in_onnx_export():
+        # ONNX has no stable sort, but its TopK puts the first of equal numbers first.
+        wide = rows.to(torch.promote_types(rows.dtype, torch.float32))
+        return wide.topk(rows.shape[-1], dim=-1).indices
+    return rows.argsort(dim=-1, descending=True, stable=True)
 
 
 def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None = None) -> Tensor:
@@ -132,11 +142,8 @@ def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None
     rank = torch.arange(scores.shape[1], device=scores.device)
     slope = (size - 1 - 2 * rank).to(exact.dtype)  # (B, N): n + 1 - 2i for the ranks i = 1..N
     with torch.autocast(scores.device.type, enabled=False):
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            relaxed = _relaxed_order(centred, mask, order, slope, temperature)
-        else:
-            relaxed = _RelaxedOrder.apply(centred, mask, order, slope, temperature)  # type: ignore[no-untyped-call]
-    return relaxed.to(scores.dtype)
+        parts = (centred, mask, order, slope, temperature)
+        return fast_or_plain(_RelaxedOrder, _relaxed_order, *parts).to(scores.dtype)
 
 
 def _distance_sums(centred: Tensor, order: Tensor, slope: Tensor) -> Tensor:
@@ -204,15 +211,10 @@ def _through_softmax(
 ) -> tuple[Tensor, ...]:
     """Gradients with respect to scores and sums of distances, (B, N) each."""
     left = torch.stack([slope, torch.full_like(slope, -1)], dim=1)  # (B, 2, N)
-
-    def to_both(part: slice) -> Tensor:
-        logits = torch._softmax_backward_data(gradient[part], weights[part], -1, gradient.dtype)
-        return left[part] @ logits
-
     # With create_graph the blocks would be recorded one by one: take all at once.
     parts = [slice(None)] if torch.is_grad_enabled() else _blocks(weights)
-    both = torch.cat([to_both(part) for part in parts]) / temperature
-    return both.unbind(dim=1)
+    both = [left[part] @ softmax_backward(gradient[part], weights[part]) for part in parts]
+    return (torch.cat(both) / temperature).unbind(dim=1)
 
 
 def _blocks(matrices: Tensor) -> list[slice]:
@@ -226,8 +228,7 @@ def _runs_on_numpy(rows: Tensor) -> bool:
         rows.device.type == "cpu"
         and type(rows) is Tensor  # a subclass, such as a fake tensor, has no numbers to sort
         and rows.numel() > 0
-        and not torch.compiler.is_compiling()
-        and not torch._C._are_functorch_transforms_active()
+        and not is_traced()  # an order of this example would be taken for that of all sets
     )
 
 

@@ -2,11 +2,11 @@ import pytest
 import torch
 from torch import nn
 
-from torchsets.decoders import DSPN, MLPDecoder
+from torchsets.decoders import DSPN, MLPDecoder, find_step_size
 from torchsets.encoders import DeepSets, mlp_encoder, relation_encoder
 from torchsets.losses import SetPredictionLoss, chamfer_loss
 from torchsets.mlp import MLP
-from torchsets.pooling import SumPool
+from torchsets.pooling import FSPool, SumPool
 from torchsets.testing import assert_obeys_laws, random_sets
 
 SLOTS, FEATURES, LATENT = 5, 2, 8
@@ -164,6 +164,15 @@ def test_implicit_gradient_is_that_of_one_plain_step():
     cotangent = torch.cat([2 * end.elements, (3 * (3 * end.presence).cos()).unsqueeze(-1)], dim=-1)
     expected = torch.autograd.grad((q * cotangent).sum(), [z, *decoder.encoder.parameters()])
     torch.testing.assert_close(actual, expected)
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_implicit_gradient_does_not_reach_a_given_start(steps):
+    decoder, initial = make(gradient="implicit", steps=steps), torch.rand(1, SLOTS, FEATURES)
+    initial = initial.double().requires_grad_()
+    prediction = decoder(vectors(), initial=initial)
+    (prediction.elements.sum() + prediction.trajectory.elements.sum()).backward()
+    assert initial.grad is None
 
 
 def test_implicit_start_is_not_trained():
@@ -443,6 +452,23 @@ def test_rejects_bad_options(options, message):
 def test_rejects_bad_input(vector, options, message):
     with pytest.raises(ValueError, match=message):
         make(double=False)(vector, **options)
+
+
+@pytest.mark.parametrize(
+    "encoder", [MLP(FEATURES, 8, LATENT), nn.Identity()], ids=["mlp", "fspool"]
+)
+@pytest.mark.parametrize("call", ["forward", "encode", "find_step_size"])
+def test_an_encoder_of_the_wrong_width_is_told_what_it_got(encoder, call):
+    decoder = DSPN(DeepSets(encoder, FSPool(LATENT)), slots=SLOTS, features=FEATURES)
+    vector, elements = torch.zeros(4, LATENT), torch.zeros(4, SLOTS, FEATURES)
+    calls = {
+        "forward": lambda: decoder(vector),
+        "encode": lambda: decoder.encode(elements),
+        "find_step_size": lambda: find_step_size(decoder, vector),
+    }
+    message = r"encoder must accept .* \(4, 5, 3\): \(B, slots, features \+ 1\) with the presence"
+    with pytest.raises(ValueError, match=message):
+        calls[call]()
 
 
 def test_rejects_sets_that_do_not_fit():

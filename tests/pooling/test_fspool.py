@@ -275,6 +275,46 @@ def test_autocast_keeps_the_dtype_and_sums_in_single_precision(generator):
     torch.testing.assert_close(pool(elements.bfloat16()).float(), expected, rtol=0.02, atol=0.2)
 
 
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("temperature", [None, 1e-3])
+def test_half_precision_is_summed_in_single_precision(dtype, temperature, generator):
+    # Each point collects about 100 000, more than float16 can hold; the sum is their difference.
+    elements = (1000 + torch.randint(0, 8, (2, 200, 3), generator=generator) * 8).to(dtype)
+    weight = torch.tensor([[1.0, -1.0]] * 3, dtype=dtype)
+    pool = FSPool(3, pieces=1, temperature=temperature).to(dtype)
+    with torch.no_grad():
+        pool.weight.copy_(weight)
+    exact = fspool(elements.double(), weight.double())
+    assert exact.min() > 100
+    assert pool(elements).dtype == dtype
+    torch.testing.assert_close(
+        pool(elements).double(), exact, rtol=2 * torch.finfo(dtype).eps, atol=0
+    )
+
+
+@pytest.mark.parametrize("sizes", [[4, 4], [3, 1, 5], [0, 2]], ids=str)
+def test_a_relaxed_pooling_obeys_the_laws(sizes, generator):
+    torch.manual_seed(0)
+    pool = FSPool(3, temperature=0.5).double()
+    assert_obeys_laws(pool, *random_sets(sizes, features=3, generator=generator))
+
+
+def test_the_temperature_of_the_module_is_used(generator):
+    torch.manual_seed(0)
+    elements, mask = random_sets([3, 1, 5], features=2, generator=generator)
+    pool = FSPool(2).double()
+    exact, relaxed = pool(elements, mask), pool.pool_with_order(elements, mask, temperature=0.5)
+    assert not torch.allclose(exact, relaxed[0])
+    pool.temperature = 0.5
+    assert torch.equal(pool(elements, mask), relaxed[0])
+    assert torch.equal(pool.pool_with_order(elements, mask)[1], relaxed[1])
+    other = pool.pool_with_order(elements, mask, temperature=2.0)
+    assert not torch.allclose(other[0], relaxed[0])
+    assert "temperature=0.5" in repr(pool)
+    pool.temperature = None
+    assert torch.equal(pool(elements, mask), exact)
+
+
 def test_parameter_gradients_are_finite_under_nan_padding(generator):
     elements, mask = random_sets([0, 1, 4], features=3, generator=generator)
     for temperature in (None, 1.0):
@@ -302,7 +342,19 @@ def test_starts_as_told():
     [
         (lambda: FSPool(3, init="zeros"), 'init must be "normal" or "ones", got \'zeros\''),
         (lambda: FSPool(3, pieces=0), "pieces must be at least 1, got 0"),
-        (lambda: FSPool(3)(torch.zeros(1, 4, 2)), r"weight must have shape \(D, K\) = \(2, any\)"),
+        (lambda: FSPool(3, temperature=0.0), "temperature must be above 0, or None, got 0"),
+        (
+            lambda: FSPool(3, temperature=float("nan")),
+            "temperature must be above 0, or None, got nan",
+        ),
+        (
+            lambda: fspool(torch.zeros(1, 4, 2), torch.zeros(3, 4)),
+            r"weight must have shape \(D, K\) = \(2, any\)",
+        ),
+        (
+            lambda: FSPool(3)(torch.zeros(1, 4, 2)),
+            r"elements must have shape \(B, N, D\) = \(any, any, 3\), got \(1, 4, 2\)",
+        ),
         (
             lambda: FSPool(3).pool_with_order(torch.zeros(1, 4, 2)),
             r"elements must have shape \(B, N, D\) = \(any, any, 3\)",

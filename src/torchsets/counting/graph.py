@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import torch
 from torch import Tensor
+from torch.nn.functional import pad
 
+from torchsets._autograd import becomes_program
 from torchsets._checks import check_floating, check_padded_sets, check_shape
 from torchsets.boxes import paired_iou
 
@@ -36,9 +38,12 @@ def box_graph(
     check_padded_sets(boxes, mask, name="boxes")
     check_shape(boxes, (None, None, 4), name="boxes", letters="(B, N, 4)")
     _check_attention(attention, boxes, of="boxes")
+    if becomes_program():
+        boxes = pad(boxes, (0, 0, 0, objects))
+        attention, mask = _with_room(attention, mask, objects)
     weights, valid, kept = _choose(attention, mask, objects, logits)
     if boxes.shape[1] > objects:
-        boxes = boxes.take_along_dim(kept.unsqueeze(-1), dim=1)
+        boxes = boxes.gather(1, kept.unsqueeze(-1).expand(-1, -1, 4))
     boxes = boxes.to(weights.dtype).permute(2, 1, 0).contiguous()  # (4, n, B)
     if valid is not None:
         boxes = boxes.masked_fill(~valid, 0)
@@ -52,8 +57,11 @@ def distance_graph(
     """The graph of proposals with the given distances (B, N, N); those of a pair are averaged."""
     check_padded_sets(distances, mask, name="distances")
     _check_attention(attention, distances, of="distances")
+    check_shape(distances, (None, None, attention.shape[1]), name="distances", letters="(B, N, N)")
+    if becomes_program():
+        distances = pad(distances, (0, objects, 0, objects))
+        attention, mask = _with_room(attention, mask, objects)
     slots = attention.shape[1]
-    check_shape(distances, (None, None, slots), name="distances", letters="(B, N, N)")
     weights, valid, kept = _choose(attention, mask, objects, logits)
     first, second = pairs(weights)
     row, column = kept[:, first], kept[:, second]  # (B, P)
@@ -88,6 +96,12 @@ def symmetric_index(nodes: Tensor) -> Tensor:
     index[first, second] = number
     index[second, first] = number
     return index
+
+
+def _with_room(attention: Tensor, mask: Tensor | None, objects: int) -> tuple[Tensor, Tensor]:
+    """Add padding, so that ``objects`` proposals are chosen from sets of every size."""
+    mask = torch.ones_like(attention, dtype=torch.bool) if mask is None else mask
+    return pad(attention, (0, objects)), pad(mask, (0, objects))
 
 
 def _choose(

@@ -12,6 +12,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
+from torchsets._autograd import fast_or_plain
 from torchsets.piecewise import piecewise_linear
 
 
@@ -29,12 +30,7 @@ def similar_rows(rows: Tensor, values: Tensor, valid: Tensor | None = None) -> T
     Returns:
         The sum of similarities of each row, (n, B), at least 1.
     """
-    if rows.shape[1] < 2:
-        return torch.ones_like(rows[0])
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return _similar_rows(rows, values, valid)
-    result: Tensor = _SimilarRows.apply(rows, values, valid)  # type: ignore[no-untyped-call]
-    return result
+    return fast_or_plain(_SimilarRows, _similar_rows, rows, values, valid)
 
 
 def shifts(n: int) -> Iterator[tuple[int, int]]:
@@ -49,19 +45,14 @@ def shifts(n: int) -> Iterator[tuple[int, int]]:
 
 
 def _similar_rows(rows: Tensor, values: Tensor, valid: Tensor | None) -> Tensor:
-    """The same in plain differentiable operations, for second derivatives and compilation."""
-    n = rows.shape[1]
-    falling = values.flip(0)  # f(1 - x) at the points of x
-    around = torch.cat([rows, rows], dim=1)
-    total = torch.ones_like(rows[0])
-    for shift, m in shifts(n):
-        distance = (rows[:, :m] - around[:, shift : shift + m]).abs()
-        similarity = piecewise_linear(distance, falling).prod(dim=0)  # (m, B)
-        if valid is not None:
-            similarity = similarity.where(_both(valid, shift, m), 0)
-        padded = pad(similarity, (0, 0, 0, n - m))
-        total = total + padded + padded.roll(shift, dims=0)
-    return total
+    """The same for all pairs at once, for second derivatives and for whoever records it."""
+    distance = (rows.unsqueeze(1) - rows.unsqueeze(2)).abs()  # (F, n, n, B)
+    similarity = piecewise_linear(distance, values.flip(0)).prod(dim=0)  # f(1 - x) from 0 up
+    index = torch.arange(rows.shape[1], device=rows.device)
+    others = (index.unsqueeze(0) != index.unsqueeze(1)).unsqueeze(-1)  # (n, n, 1)
+    if valid is not None:
+        others = others & valid.unsqueeze(0) & valid.unsqueeze(1)
+    return 1 + similarity.where(others, 0).sum(dim=1)  # a row is always like itself
 
 
 class _SimilarRows(torch.autograd.Function):

@@ -1,13 +1,16 @@
 """Deep set prediction networks: decode a vector by gradient descent on a set."""
 
 import math
+import warnings
+from typing import Any
 
 import torch
 from torch import Tensor, nn
 
 from torchsets._checks import check_floating, check_padded_sets, check_shape
-from torchsets.decoders.set_gradient import Distance, is_traced, set_gradient
-from torchsets.padded import SetPrediction, Trajectory
+from torchsets.decoders.descent import Descent, descend
+from torchsets.decoders.set_gradient import DISTANCES, Distance, run_encoder, set_gradient
+from torchsets.padded import SetPrediction
 
 Initial = Tensor | tuple[Tensor, Tensor] | SetPrediction
 """A start for the descent: elements, (elements, presence), or what another decoder predicted."""
@@ -39,6 +42,8 @@ class DSPN(nn.Module):
 
     Attributes:
         encoder: The set encoder.
+        step_size: The step size, a number. It is saved and loaded with the weights, because it
+            belongs to them: an encoder is trained for one step size.
         initial_elements: The learned start, (slots, features), at first uniform in [0, 1).
         initial_presence: The presences of the start, (slots,), at first 0.5; None for fixed sizes.
 
@@ -73,13 +78,11 @@ class DSPN(nn.Module):
         super().__init__()
         if slots < 1:
             raise ValueError(f"slots must be at least 1, got {slots}")
-        if not (step_size > 0 and math.isfinite(step_size)):
-            raise ValueError(f"step_size must be above 0, got {step_size}")
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, got {momentum}")
         if clip is not None and not clip > 0:
             raise ValueError(f"clip must be above 0, got {clip}")
-        if representation_loss not in _DISTANCES:
+        if representation_loss not in DISTANCES:
             raise ValueError(
                 f'representation_loss must be "huber" or "squared", got {representation_loss!r}'
             )
@@ -90,7 +93,7 @@ class DSPN(nn.Module):
         self.step_size, self.momentum = step_size, momentum
         self.clip, self.tolerance = clip, tolerance
         self.variable_size, self.gradient = variable_size, gradient
-        self._distance: Distance = _DISTANCES[representation_loss]
+        self._distance: Distance = DISTANCES[representation_loss]
         learned = gradient == "unrolled"
         self.initial_elements = nn.Parameter(torch.rand(slots, features), requires_grad=learned)
         presence = nn.Parameter(torch.full((slots,), 0.5), requires_grad=learned)
@@ -120,9 +123,9 @@ class DSPN(nn.Module):
         if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
             # Autograd refuses tensors of this mode: leave it, with copies.
             with torch.inference_mode(False), torch.no_grad():
-                start = self._start(len(vector), initial).clone()
+                start = self._start(vector.shape[0], initial).clone()
                 return self._descend(vector.clone(), start, steps)
-        return self._descend(vector, self._start(len(vector), initial), steps)
+        return self._descend(vector, self._start(vector.shape[0], initial), steps)
 
     def encode(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         """Encode padded sets as the decoder sees them.
@@ -144,8 +147,7 @@ class DSPN(nn.Module):
         sets = elements.masked_fill(~mask.unsqueeze(-1), 0)
         if self.variable_size:
             sets = torch.cat([sets, mask.unsqueeze(-1).to(sets.dtype)], dim=-1)
-        encoded: Tensor = self.encoder(nn.functional.pad(sets, (0, 0, 0, missing)))
-        return encoded
+        return run_encoder(self.encoder, nn.functional.pad(sets, (0, 0, 0, missing)))
 
     def representation_loss(
         self, vector: Tensor, elements: Tensor, mask: Tensor | None = None
@@ -153,11 +155,68 @@ class DSPN(nn.Module):
         """Return how far sets (B, N, D) are from encoding to the vectors (B, L): (B,)."""
         return self._distance(self.encode(elements, mask), vector)
 
+    @property
+    def step_size(self) -> float:
+        return self._step_size
+
+    @step_size.setter
+    def step_size(self, size: float) -> None:
+        size = float(size)
+        if not (size > 0 and math.isfinite(size)):
+            raise ValueError(f"step_size must be above 0, got {size}")
+        self._step_size = size
+
     def extra_repr(self) -> str:
         return (
             f"slots={self.slots}, features={self.features}, steps={self.steps}, "
             f"step_size={self.step_size:g}, gradient={self.gradient!r}"
         )
+
+    # The step size is no buffer: module.half() would round it, and a GPU would have to be asked.
+    def _save_to_state_dict(
+        self, destination: dict[str, Any], prefix: str, keep_vars: bool
+    ) -> None:
+        super()._save_to_state_dict(destination, prefix, keep_vars)
+        destination[prefix + "step_size"] = torch.tensor(self.step_size, dtype=torch.float64)
+
+    def _load_from_state_dict(
+        self,
+        state_dict: dict[str, Any],
+        prefix: str,
+        local_metadata: dict[str, Any],
+        strict: bool,
+        missing_keys: list[str],
+        unexpected_keys: list[str],
+        error_msgs: list[str],
+    ) -> None:
+        key = prefix + "step_size"
+        if key in state_dict:
+            try:
+                self.step_size = state_dict[key]
+            except ValueError as error:
+                error_msgs.append(str(error))
+        else:
+            warnings.warn(
+                f"these weights have no step size (torchsets 0.1.0 did not save it): it stays "
+                f"{self.step_size:g}; set decoder.step_size to the one of the training",
+                stacklevel=2,
+            )
+        rest = {name: value for name, value in state_dict.items() if name != key}
+        super()._load_from_state_dict(
+            rest, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
+        )
+
+    def _descend(self, vector: Tensor, start: Tensor, steps: int) -> SetPrediction:
+        rule = Descent(
+            steps=steps,
+            step_size=self.step_size,
+            momentum=self.momentum,
+            clip=self.clip,
+            tolerance=self.tolerance,
+            presence=self.variable_size,
+            unrolled=self.gradient == "unrolled",
+        )
+        return descend(self.encoder, self._distance, vector, start, rule)
 
     def _start(self, batch: int, initial: Initial | None) -> Tensor:
         """The sets before the first step, (B, slots, features), with presences features + 1."""
@@ -184,89 +243,46 @@ class DSPN(nn.Module):
         given = presence.clamp(0, 1).to(start.dtype).expand(batch, -1)
         return torch.cat([start, given.unsqueeze(-1)], dim=-1)
 
-    def _descend(self, vector: Tensor, start: Tensor, steps: int) -> SetPrediction:
-        wanted = torch.is_grad_enabled() and (
-            vector.requires_grad
-            or start.requires_grad
-            or any(weight.requires_grad for weight in self.encoder.parameters())
-        )
-        unrolled = self.gradient == "unrolled"
-        points = [start if unrolled else start.detach()]
-        losses: list[Tensor] = []
-        velocity: Tensor | None = None
-        at_rest = False
-        for step in range(steps):
-            point = points[-1]
-            record = wanted and (unrolled or step == steps - 1)
-            if at_rest and not record:
-                points.append(point)
-                losses.append(losses[-1])
-                continue
-            loss, slope = set_gradient(self.encoder, self._distance, point, vector, record=record)
-            moved, velocity, still = self._move(point, slope, velocity, loss)
-            if not unrolled:
-                loss, moved = loss.detach(), moved.detach()
-                velocity = None if velocity is None else velocity.detach()
-                if record:
-                    # The minimum moves like q, one plain step from here.
-                    q = self._clamp(point - slope) - point
-                    moved = moved + (q - q.detach())
-            at_rest = still is not None and not is_traced() and bool(still.all())
-            points.append(moved)
-            losses.append(loss)
-        return self._prediction(points, losses)
 
-    def _move(
-        self, point: Tensor, slope: Tensor, velocity: Tensor | None, loss: Tensor
-    ) -> tuple[Tensor, Tensor | None, Tensor | None]:
-        """One step: the new sets, their velocities, and which sets stay where they are."""
-        direction = slope
-        if self.clip is not None:
-            norm = torch.linalg.vector_norm(slope, dim=(1, 2), keepdim=True)
-            direction = slope * (self.clip / norm.clamp(min=self.clip))
-        if self.momentum > 0:
-            velocity = direction if velocity is None else self.momentum * velocity + direction
-            direction = direction + self.momentum * velocity
-        moved = self._clamp(point - self.step_size * direction)
-        if self.tolerance is None:
-            return moved, velocity, None
-        still = loss.detach() < self.tolerance
-        return torch.where(still[:, None, None], point, moved), velocity, still
+def find_step_size(decoder: DSPN, vector: Tensor, *, movement: float = 0.1) -> float:
+    """Measure the step size at which the median element moves visibly in the first step.
 
-    def _clamp(self, sets: Tensor) -> Tensor:
-        """Bring the presences back into [0, 1]."""
-        if not self.variable_size:
-            return sets
-        return torch.cat([sets[..., :-1], sets[..., -1:].clamp(0, 1)], dim=-1)
+    The thesis raises the step size until the set visibly changes with a randomly initialised
+    encoder: otherwise a change of the weights has no effect on the prediction. The first step is
+    proportional to the step size, so one gradient is enough to know it: the median, over all
+    slots of all sets, of the distance that a step of size 1 covers.
 
-    def _prediction(self, points: list[Tensor], losses: list[Tensor]) -> SetPrediction:
-        way, final = torch.stack(points), points[-1]
-        if self.variable_size:
-            trajectory = Trajectory(way[..., :-1], way[..., -1], torch.stack(losses))
-            return SetPrediction(final[..., :-1], final[..., -1], trajectory)
-        ones = way.new_ones(way.shape[:-1])
-        return SetPrediction(final, ones[-1], Trajectory(way, ones, torch.stack(losses)))
+    Args:
+        decoder: With an encoder at its random start. It is not changed; assign the result to
+            ``decoder.step_size``.
+        vector: Typical inputs, (B, L), such as ``decoder.encode(*batch)``.
+        movement: Distance to cover, as a share of the spread of the start: the root mean square
+            distance of its elements from their centre.
 
+    Returns:
+        The step size.
 
-def _huber(encoded: Tensor, vector: Tensor) -> Tensor:
-    _check_encoded(encoded, vector)
-    return nn.functional.smooth_l1_loss(encoded, vector, reduction="none").mean(dim=-1)
+    Raises:
+        ValueError: If the median element does not move at all.
 
-
-def _squared(encoded: Tensor, vector: Tensor) -> Tensor:
-    _check_encoded(encoded, vector)
-    return (encoded - vector).square().mean(dim=-1) / 2
-
-
-_DISTANCES: dict[str, Distance] = {"huber": _huber, "squared": _squared}
-
-
-def _check_encoded(encoded: Tensor, vector: Tensor) -> None:
-    if encoded.shape != vector.shape:
-        raise ValueError(
-            f"vector must have the shape of the encoded sets, {tuple(encoded.shape)}, "
-            f"got {tuple(vector.shape)}"
-        )
+    Example:
+        >>> from torchsets.encoders import mlp_encoder
+        >>> _ = torch.manual_seed(0)
+        >>> decoder = DSPN(mlp_encoder(3, 32, 16, slots=5), slots=5, features=2)
+        >>> decoder.step_size = find_step_size(decoder, decoder.encode(torch.rand(8, 5, 2)))
+        >>> 1 < decoder.step_size < 1000
+        True
+    """
+    if not movement > 0:
+        raise ValueError(f"movement must be above 0, got {movement}")
+    start = decoder._start(vector.shape[0], None).detach()
+    _, gradient = set_gradient(decoder.encoder, decoder._distance, start, vector, record=False)
+    elements = start[..., : decoder.features]
+    spread = (elements - elements.mean(dim=1, keepdim=True)).square().sum(dim=-1).mean().sqrt()
+    distance = torch.linalg.vector_norm(gradient[..., : decoder.features], dim=-1).median()
+    if not distance > 0:
+        raise ValueError("the first step moves no element: the encoder's gradient is zero")
+    return float(movement * spread / distance)
 
 
 def _check_steps(steps: int) -> int:

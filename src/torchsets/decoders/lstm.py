@@ -41,6 +41,6 @@ class LSTMDecoder(nn.Module):
         """Decode vectors (B, L) into sets of ``slots`` elements."""
         check_shape(vector, (None, self.inputs), name="vector", letters="(B, L)")
         cell: Tensor = self.first(vector).unsqueeze(0)  # (1, B, H)
-        nothing = cell.new_zeros(len(vector), self.slots, 1)
+        nothing = cell.new_zeros(vector.shape[0], self.slots, 1)
         states, _ = self.lstm(nothing, (cell.new_zeros(cell.shape), cell))
         return split_presence(self.last(states), variable_size=self.variable_size)

@@ -48,5 +48,5 @@ class MLPDecoder(nn.Module):
         """Decode vectors (B, L) into sets of ``slots`` elements."""
         check_shape(vector, (None, self.inputs), name="vector", letters="(B, L)")
         outputs: Tensor = self.mlp(vector)
-        slots = outputs.view(len(vector), self.slots, self.width)
+        slots = outputs.view(vector.shape[0], self.slots, self.width)
         return split_presence(slots, variable_size=self.variable_size)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.fx.experimental.proxy_tensor import make_fx
-from torch.utils._python_dispatch import _disable_current_modes
+
+from torchsets._autograd import becomes_program, is_exporting, is_traced, record_graph
 
 Distance = Callable[[Tensor, Tensor], Tensor]
 
@@ -25,7 +25,12 @@ def set_gradient(
     Returns:
         The distances (B,) and their gradients (B, N, D).
     """
-    if torch.compiler.is_exporting():
+    if becomes_program():
+        if not is_exporting():
+            raise RuntimeError(
+                "torch.jit.trace cannot record a gradient, which every step of a DSPN takes; "
+                "use torch.export, or torch.onnx.export with dynamo=True"
+            )
         return _exported_gradient(encoder, distance, sets, vector)
     if is_traced():
         # A compiled function can be differentiated once only: both gradients must be in it.
@@ -38,14 +43,27 @@ def set_gradient(
     with torch.enable_grad():
         if not (record and sets.requires_grad):
             sets = sets.detach().requires_grad_()
-        loss = distance(encoder(sets), vector if record else vector.detach())
+        loss = distance(run_encoder(encoder, sets), vector if record else vector.detach())
         (gradient,) = torch.autograd.grad(loss.sum(), sets, create_graph=record)
     return loss if record else loss.detach(), gradient
 
 
-def is_traced() -> bool:
-    """Whether torch.compile, torch.export or a torch.func transform runs this code."""
-    return torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active()
+def run_encoder(encoder: nn.Module, sets: Tensor) -> Tensor:
+    """Encode sets; an encoder that cannot read them gets an error that says what they are."""
+    if is_traced():
+        encoded: Tensor = encoder(sets)
+        return encoded
+    try:
+        encoded = encoder(sets)
+    except torch.OutOfMemoryError:
+        raise
+    except (RuntimeError, ValueError) as error:
+        raise ValueError(
+            f"encoder must accept what DSPN passes, {tuple(sets.shape)}: (B, slots, features + 1) "
+            "with the presence appended as the last feature, or (B, slots, features) for "
+            f"variable_size=False; it raised: {error}"
+        ) from error
+    return encoded
 
 
 def _exported_gradient(
@@ -57,21 +75,34 @@ def _exported_gradient(
     def gradient_of(
         sets: Tensor, vector: Tensor, state: dict[str, Tensor]
     ) -> tuple[Tensor, Tensor]:
-        def total(sets: Tensor) -> tuple[Tensor, Tensor]:
+        # Not torch.func.grad: it knows sizes as numbers only, and would fix the batch size.
+        with torch.enable_grad():
+            sets = sets.detach().requires_grad_()
             loss = distance(torch.func.functional_call(encoder, state, (sets,)), vector)
-            return loss.sum(), loss
+            (gradient,) = torch.autograd.grad(loss.sum(), sets)
+        return loss.detach(), gradient
 
-        gradient, loss = torch.func.grad(total, has_aux=True)(sets)
-        return loss, gradient
-
-    with _disable_current_modes(), torch._C.DisableTorchFunction():
-        examples = {name: _zeros_like(tensor) for name, tensor in state.items()}
-        graph = make_fx(gradient_of)(_zeros_like(sets), _zeros_like(vector), examples)
+    graph = record_graph(gradient_of, sets, vector, state)
     loss, gradient = graph(sets.contiguous(), vector.contiguous(), state)
     return loss, gradient
 
 
-def _zeros_like(tensor: Tensor) -> Tensor:
-    """Zeros without any trace of the tensor itself."""
-    shape = [int(size) for size in tensor.shape]
-    return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+def _huber(encoded: Tensor, vector: Tensor) -> Tensor:
+    _check_encoded(encoded, vector)
+    return nn.functional.smooth_l1_loss(encoded, vector, reduction="none").mean(dim=-1)
+
+
+def _squared(encoded: Tensor, vector: Tensor) -> Tensor:
+    _check_encoded(encoded, vector)
+    return (encoded - vector).square().mean(dim=-1) / 2
+
+
+DISTANCES: dict[str, Distance] = {"huber": _huber, "squared": _squared}
+
+
+def _check_encoded(encoded: Tensor, vector: Tensor) -> None:
+    if encoded.shape != vector.shape:
+        raise ValueError(
+            f"vector must have the shape of the encoded sets, {tuple(encoded.shape)}, "
+            f"got {tuple(vector.shape)}"
+        )

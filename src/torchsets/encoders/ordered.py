@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import run_lstm
 from torchsets.permutations import OrderedSets, PermutationOptimiser
 
 
@@ -37,11 +38,11 @@ class OrderedEncoder(nn.Module):
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         """Encode padded sets (B, N, D) with their mask (B, N) to (B, hidden); empty sets to 0."""
         ordered: OrderedSets = self.order(elements, mask)
-        if 0 in elements.shape[:2]:  # an LSTM reads at least one element of one set
+        if elements.shape[0] == 0 or elements.shape[1] == 0:  # an LSTM needs one of each
             nothing = [x.flatten()[:0].sum() for x in (ordered.elements, *self.lstm.parameters())]
             # 0, but with a gradient: an empty batch can be backpropagated like any other
-            return elements.new_zeros(len(elements), self.lstm.hidden_size) + sum(nothing)
-        states, _ = self.lstm(ordered.elements)  # (B, N, hidden)
+            return elements.new_zeros(elements.shape[0], self.lstm.hidden_size) + sum(nothing)
+        states = run_lstm(self.lstm, ordered.elements)  # (B, N, hidden)
         # The LSTM does not look ahead, so what lies behind the last real element is ignored.
         count = ordered.mask.sum(dim=1)
         last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])

@@ -5,6 +5,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import apply, fast_or_plain, relu_backward
+
 
 class ReLU(nn.Module):
     """max(x, 0). Its second derivative is zero, and here no time is spent on adding the zeros.
@@ -18,10 +20,7 @@ class ReLU(nn.Module):
     """
 
     def forward(self, inputs: Tensor) -> Tensor:
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return inputs.relu()
-        result: Tensor = _Rectify.apply(inputs)  # type: ignore[no-untyped-call]
-        return result
+        return fast_or_plain(_Rectify, torch.relu, inputs)
 
 
 class _Rectify(torch.autograd.Function):
@@ -42,7 +41,7 @@ class _WherePositive(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, gradient: Tensor, outputs: Tensor) -> Tensor:
         ctx.save_for_backward(outputs)
-        return _threshold(gradient, outputs)
+        return relu_backward(gradient, outputs)
 
     @staticmethod
     def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
@@ -51,11 +50,5 @@ class _WherePositive(torch.autograd.Function):
 
 def _where_positive(gradient: Tensor, outputs: Tensor) -> Tensor:
     if torch.is_grad_enabled():
-        kept: Tensor = _WherePositive.apply(gradient, outputs)  # type: ignore[no-untyped-call]
-        return kept
-    return _threshold(gradient, outputs)
-
-
-def _threshold(gradient: Tensor, outputs: Tensor) -> Tensor:
-    kept: Tensor = torch.ops.aten.threshold_backward(gradient, outputs, 0)
-    return kept
+        return apply(_WherePositive, gradient, outputs)
+    return relu_backward(gradient, outputs)

@@ -7,6 +7,8 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, smooth_l1_loss, softplus
 
+from torchsets._autograd import is_traced
+
 ElementCost = Callable[[Tensor, Tensor], Tensor]
 """Prediction (.., N, D) and target (.., M, D) to the cost of every pair, (.., N, M)."""
 
@@ -142,7 +144,7 @@ def _as_one_hot(logits: Tensor, target: Tensor) -> Tensor:
     known = chosen.any(dim=-1, keepdim=True)
     # Reading values makes a GPU wait, so there a wrong number gives costs of nan, which the
     # matching refuses. On the CPU it can be named.
-    if target.device.type == "cpu" and not torch.compiler.is_compiling() and not known.all():
+    if target.device.type == "cpu" and not is_traced() and not known.all():
         wrong = target[~known][0].item()
         raise ValueError(
             f"target must hold class numbers from 0 to {len(classes) - 1}, got {wrong:g}"

@@ -2,6 +2,7 @@
 
 from torch import Tensor
 
+from torchsets._autograd import refuse_recording
 from torchsets.matching import assign
 from torchsets.padded import lengths_to_mask
 from torchsets.permutations.sinkhorn import check_scores
@@ -28,6 +29,7 @@ def hard_permutation(soft: Tensor, mask: Tensor | None = None) -> Tensor:
                  [1., 0.]]])
     """
     check_scores(soft, mask, name="soft")
+    refuse_recording("hard_permutation")
     positions = None if mask is None else lengths_to_mask(mask.sum(dim=1), size=mask.shape[1])
     columns = assign(-soft.detach(), mask, positions)  # (B, N), -1 for padding
     hard = soft.new_zeros(soft.shape)

@@ -43,7 +43,7 @@ def ordering_cost(
         raise ValueError(
             f"costs must fit permutation {tuple(permutation.shape)}, got {tuple(costs.shape)}"
         )
-    total = permutation.new_zeros(len(permutation))
+    total = permutation.new_zeros(permutation.shape[0])
     for cost, axis in _problems(costs, grid):
         balance = _balance(_as_grid(permutation, grid), axis).flatten(2)
         total = total + (permutation * torch.bmm(cost, balance)).sum(dim=(1, 2))

@@ -6,6 +6,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchsets._autograd import apply, is_traced
 from torchsets.permutations.cost import ordering_gradient
 from torchsets.permutations.sinkhorn import normalise, pull_back, pull_back_factors, scale
 from torchsets.permutations.thin import thin_permutation, thin_rank
@@ -41,13 +42,12 @@ def descend(
     Scores of None are zeros. ``start`` says that all elements have the same scores: it is their
     normalised row, (B, 1, N), and the first step then needs no matrix product.
     """
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
+    if is_traced():
         return descend_plainly(costs, step_size, scores, steps)
     inputs = [x for x in (costs, step_size, scores) if x is not None]
     keep = torch.is_grad_enabled() and any(x.requires_grad for x in inputs)
     costs = costs.contiguous()  # here, so that its gradient can be differentiated again
-    soft: Tensor = _Descent.apply(costs, step_size, scores, start, steps, keep)  # type: ignore[no-untyped-call]
-    return soft
+    return apply(_Descent, costs, step_size, scores, start, steps, keep)
 
 
 def descend_plainly(

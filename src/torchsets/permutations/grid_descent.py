@@ -5,6 +5,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from torchsets._autograd import fast_or_plain
 from torchsets.permutations.descent import descend_plainly
 from torchsets.permutations.sinkhorn import pull_back_factors, scale
 
@@ -21,10 +22,13 @@ def descend_on_grid(
     costs: Tensor, step_size: Tensor, scores: Tensor | None, steps: int, grid: tuple[int, int]
 ) -> Tensor:
     """What :func:`descend_plainly` gives for a grid, faster: costs (B, 2, N, N) to (B, N, N)."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return descend_plainly(costs, step_size, scores, steps, grid=grid)
-    soft: Tensor = _GridDescent.apply(costs, step_size, scores, steps, grid)  # type: ignore[no-untyped-call]
-    return soft
+    return fast_or_plain(_GridDescent, _descend_plainly, costs, step_size, scores, steps, grid)
+
+
+def _descend_plainly(
+    costs: Tensor, step_size: Tensor, scores: Tensor | None, steps: int, grid: tuple[int, int]
+) -> Tensor:
+    return descend_plainly(costs, step_size, scores, steps, grid=grid)
 
 
 class _GridDescent(torch.autograd.Function):

@@ -6,6 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import is_traced
 from torchsets._checks import check_mask, check_padded_sets
 from torchsets.padded import fill_padding, lengths_to_mask
 from torchsets.permutations.cost import check_costs, check_grid
@@ -83,7 +84,8 @@ def optimise_permutation(
         if through_sinkhorn:
             soft = descend_plainly(wide, step_size, scores, steps, grid=grid, through_sinkhorn=True)
         elif grid is None:
-            start = _uniform_row(wide, mask) if initial is None and steps > 0 else None
+            uniform = initial is None and steps > 0 and not is_traced()  # for the fast path only
+            start = _uniform_row(wide, mask) if uniform else None
             soft = descend(wide, step_size, scores, steps, start=start)
         else:
             soft = descend_on_grid(wide, step_size, scores, steps, grid)

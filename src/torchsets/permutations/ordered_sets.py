@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import name_for_export
 from torchsets._checks import check_floating
 from torchsets.padded import fill_padding, lengths_to_mask
 
@@ -32,7 +33,7 @@ def order_elements(elements: Tensor, permutation: Tensor, mask: Tensor | None) -
         positions = lengths_to_mask(mask.sum(dim=1), size=mask.shape[1])
     flat = fill_padding(elements.flatten(2), mask)
     # As (X^T P)^T, so that the gradient at P is laid out like P and not like its transpose.
-    ordered = torch.bmm(flat.mT, permutation).mT
+    ordered = torch.bmm(flat.transpose(1, 2), permutation).transpose(1, 2)
     return OrderedSets(ordered.reshape(elements.shape), permutation, positions)
 
 
@@ -45,3 +46,6 @@ def check_values(values: Tensor, elements: Tensor) -> None:
             f"values must have shape ({batch}, {size}, ...) to match elements, "
             f"got {tuple(values.shape)}"
         )
+
+
+name_for_export(OrderedSets)

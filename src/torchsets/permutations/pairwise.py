@@ -9,6 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from torchsets._autograd import fast_or_plain, relu_backward
 from torchsets._checks import check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
@@ -81,8 +82,8 @@ class PairwiseCost(nn.Module):
         both = functional.linear(elements, first.weight.view(-1, features))
         left, right = both.view(*elements.shape[:2], len(first.weight), 2).unbind(dim=3)
         # (B, hidden, N): the axis that blocks run along lies last
-        arguments = [widen(x) for x in (left + first.bias, right, last.weight, last.bias)]
-        costs = _compare(arguments[0].mT, arguments[1].mT, *arguments[2:]).to(elements.dtype)
+        left, right = widen(left + first.bias).transpose(1, 2), widen(right).transpose(1, 2)
+        costs = _compare(left, right, widen(last.weight), widen(last.bias)).to(elements.dtype)
         # Equal pairs have cost 0, which rounding may miss: their norm must not be scaled to 1.
         alike = _all_equal(elements, real)[:, None, None, None]
         costs = costs - torch.where(alike, costs.detach(), 0)
@@ -103,18 +104,15 @@ def _all_equal(elements: Tensor, real: Tensor) -> Tensor:
 
 def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     with torch.autocast(left.device.type, enabled=False):
-        if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-            return _compare_at_once(left, right, weight, bias)
-        costs: Tensor = _Compare.apply(left, right, weight, bias)  # type: ignore[no-untyped-call]
-        return costs
+        return fast_or_plain(_Compare, _compare_at_once, left, right, weight, bias)
 
 
 def _compare_at_once(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
     """The same in plain operations, with all hidden units in memory."""
-    hidden = (left.unsqueeze(3) + right.unsqueeze(2)).relu()  # (B, hidden, N, N)
-    one_way = weight @ hidden.flatten(2) + bias.unsqueeze(1)
-    one_way = one_way.view(len(left), len(weight), *hidden.shape[2:])
-    return one_way - one_way.mT
+    left, right = left.transpose(1, 2), right.transpose(1, 2)
+    hidden = (left.unsqueeze(2) + right.unsqueeze(1)).relu()  # (B, N, N, hidden)
+    one_way = functional.linear(hidden, weight, bias).permute(0, 3, 1, 2)
+    return one_way - one_way.transpose(2, 3)
 
 
 class _Compare(torch.autograd.Function):
@@ -156,7 +154,7 @@ def _differentiate(
         for output in range(len(weight)):
             torch.add(left[sets, :, rows, None], right[sets, :, None], out=hidden)
             incoming = at_one_way[sets, output, rows].unsqueeze(1).expand_as(hidden)
-            torch.ops.aten.threshold_backward.grad_input(incoming, hidden, 0, grad_input=hidden)
+            relu_backward(incoming, hidden, out=hidden)
             over_right[output, sets, :, rows] = hidden.sum(dim=3)
             over_left[output, sets] += hidden.sum(dim=2)
     at_weight = torch.einsum("obhn,bhn->oh", over_right, left)

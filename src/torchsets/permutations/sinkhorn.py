@@ -5,6 +5,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import fast_or_plain
 from torchsets._checks import check_floating, check_mask
 from torchsets.padded import lengths_to_mask
 
@@ -94,10 +95,7 @@ def separate_padding(scores: Tensor, mask: Tensor) -> Tensor:
 
 def normalise(scores: Tensor, steps: int) -> Tensor:
     """The Sinkhorn operator without checks and masks, N at least 1."""
-    if torch.compiler.is_compiling() or torch._C._are_functorch_transforms_active():
-        return _stages(scores, steps)[-1].exp()
-    soft: Tensor = _Sinkhorn.apply(scores, steps)  # type: ignore[no-untyped-call]
-    return soft
+    return fast_or_plain(_Sinkhorn, _normalise_logarithms, scores, steps)
 
 
 def pull_back(scores: Tensor, cotangent: Tensor, steps: int) -> Tensor:
@@ -121,6 +119,10 @@ def _divide(scores: Tensor, temperature: float) -> Tensor:
     return torch.where(scores == -torch.inf, scores, quotient)
 
 
+def _normalise_logarithms(scores: Tensor, steps: int) -> Tensor:
+    return _stages(scores, steps)[-1].exp()
+
+
 def _stages(scores: Tensor, steps: int) -> list[Tensor]:
     """The logarithms after each normalisation: slow, safe, differentiable any number of times."""
     stages, scores = [], _divide(scores, 1)
@@ -142,7 +144,7 @@ class _Sinkhorn(torch.autograd.Function):
             ctx.safe = factors.trusted()
             if not ctx.safe:
                 ctx.save_for_backward(scores)
-                return _stages(scores, steps)[-1].exp()
+                return _normalise_logarithms(scores, steps)
         ctx.save_for_backward(scores, soft, factors.rows, factors.columns)
         return soft
 

@@ -49,11 +49,13 @@ class FSPool(nn.Module):
         features: Number of features D.
         pieces: Number of straight pieces of each weight function.
         init: "normal" draws the weights from N(0, 1); "ones" starts as sum pooling.
-        temperature: Of the sort in ``forward``: see :meth:`pool_with_order`. None sorts exactly.
+        temperature: None sorts exactly. A number above 0 relaxes the sort by
+            :func:`torchsets.sorting.neural_sort`: slower, with memory for N x N numbers for each
+            feature, and with gradients that reach the order too.
 
     Attributes:
         weight: The functions at their ``pieces + 1`` points, (features, pieces + 1).
-        temperature: As given; it may be changed at any time.
+        temperature: As above; not part of the state.
 
     Example:
         >>> pool = FSPool(features=2, init="ones")
@@ -70,14 +72,16 @@ class FSPool(nn.Module):
         temperature: float | None = None,
     ) -> None:
         super().__init__()
+        if temperature is not None and not temperature > 0:
+            raise ValueError(f"temperature must be above 0, or None, got {temperature}")
         self.weight = _initial_weight(features, pieces, init)
         self.temperature = temperature
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+        self._check(elements)
         if self.temperature is None:
             return fspool(elements, self.weight, mask)
-        pooled, _ = self.pool_with_order(elements, mask, temperature=self.temperature)
-        return pooled
+        return self.pool_with_order(elements, mask)[0]
 
     def pool_with_order(
         self, elements: Tensor, mask: Tensor | None = None, *, temperature: float | None = None
@@ -87,15 +91,17 @@ class FSPool(nn.Module):
         Args:
             elements: Padded sets, (B, N, D), floating point.
             mask: True where an element is real, (B, N), bool. None: all are real.
-            temperature: None sorts exactly. A number above 0 relaxes the sort by
-                :func:`torchsets.sorting.neural_sort`, so that gradients reach the order too.
+            temperature: A number above 0 relaxes the sort, so that gradients reach the order too.
+                None: the temperature of the module, whose None sorts exactly.
 
         Returns:
             The pooled vectors (B, D) and the order. Exact: long (B, N, D), the index of the
             element at each rank, padding behind. Relaxed: (B, D, N, N), rank x element, zero in
             the rows and columns of padding.
         """
-        check_shape(elements, (None, None, len(self.weight)), name="elements", letters="(B, N, D)")
+        self._check(elements)
+        if temperature is None:
+            temperature = self.temperature
         if temperature is None:
             values, order = sort_features(elements, mask)
             pooled = _weighted_sum(values.transpose(1, 2), self.weight, mask)
@@ -114,7 +120,11 @@ class FSPool(nn.Module):
         return pooled.to(elements.dtype), order.to(elements.dtype)
 
     def extra_repr(self) -> str:
-        return f"features={len(self.weight)}, pieces={self.weight.shape[1] - 1}"
+        text = f"features={len(self.weight)}, pieces={self.weight.shape[1] - 1}"
+        return text if self.temperature is None else f"{text}, temperature={self.temperature:g}"
+
+    def _check(self, elements: Tensor) -> None:
+        check_shape(elements, (None, None, len(self.weight)), name="elements", letters="(B, N, D)")
 
 
 class FSUnpool(nn.Module):

@@ -1,0 +1,130 @@
+"""The one home of private torch: what it is doing right now, and operations without a public name.
+
+A faster path with its own backward pass stands beside plain operations in several places. torch
+must see the plain ones whenever it records what is computed. All that torch may change between two
+releases is called from here.
+"""
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import SymInt, Tensor, nn
+from torch._guards import tracing
+from torch.autograd import Function
+from torch.fx import GraphModule
+from torch.fx.experimental.proxy_tensor import make_fx
+from torch.utils._python_dispatch import _disable_current_modes
+from torch.utils._pytree import _register_namedtuple, tree_leaves, tree_map
+
+
+def is_traced() -> bool:
+    """Whether torch records or transforms this code instead of only running it.
+
+    That is torch.compile, torch.export, torch.jit.trace (and with it the older ONNX exporter), or
+    a torch.func transform. Numbers taken out of a tensor then would be frozen or unavailable.
+    """
+    return (
+        torch.compiler.is_compiling()
+        or torch._C._is_tracing()
+        or torch._C._are_functorch_transforms_active()
+    )
+
+
+def is_exporting() -> bool:
+    """Whether torch.export runs this code; a torch without that question never does."""
+    ask = getattr(torch.compiler, "is_exporting", None)  # new in torch 2.7
+    return ask is not None and bool(ask())
+
+
+def becomes_program() -> bool:
+    """Whether this is recorded to run later, with other sizes: by torch.export or torch.jit.trace.
+
+    A branch on a size would then be decided once and for all by the example.
+    """
+    if torch.compiler.is_compiling():  # torch.compile itself cannot ask the second question
+        return is_exporting()
+    return torch._C._is_tracing()
+
+
+def refuse_recording(what: str) -> None:
+    """Raise ``RuntimeError`` where a program is recorded, for what depends on values it reads."""
+    if becomes_program():
+        raise RuntimeError(
+            f"{what} cannot be exported or traced: what it does next depends on the values it "
+            "reads, and those of the example would be frozen; call it after the exported model"
+        )
+
+
+def fast_or_plain(fast: type[Function], plain: Callable[..., Tensor], *arguments: Any) -> Tensor:
+    """Call the plain function where torch records what is computed, else the fast one."""
+    return plain(*arguments) if is_traced() else apply(fast, *arguments)
+
+
+def apply(function: type[Function], *arguments: Any) -> Tensor:
+    """``function.apply``, whose result torch does not declare."""
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]  # torch's
+    return result
+
+
+def softmax_backward(gradient: Tensor, outputs: Tensor) -> Tensor:
+    """The gradient at the inputs of a softmax over the last axis; itself differentiable."""
+    return torch._softmax_backward_data(gradient, outputs, -1, gradient.dtype)
+
+
+def relu_backward(gradient: Tensor, outputs: Tensor, *, out: Tensor | None = None) -> Tensor:
+    """The gradient where the outputs (or inputs) of a rectifier are positive, 0 elsewhere."""
+    operation = torch.ops.aten.threshold_backward
+    result: Tensor = (
+        operation(gradient, outputs, 0)
+        if out is None
+        else operation.grad_input(gradient, outputs, 0, grad_input=out)
+    )
+    return result
+
+
+def run_lstm(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
+    """All states of an LSTM of one layer that reads (B, N, D) from zero; (B, N, hidden).
+
+    torch.export takes an LSTM apart, step by step. If the number of steps is open, it gets a loop.
+    """
+    if not (is_exporting() and isinstance(inputs.shape[1], SymInt)):
+        states: Tensor = lstm(inputs)[0]
+        return states
+    if torch.onnx.is_in_onnx_export():
+        # Its first attempt would fix the size without a word. The second one, by dynamo, does not
+        # come here, because dynamo hides open sizes; it has an LSTM of ONNX, of any length.
+        raise RuntimeError("an LSTM over sets of open size needs torch.export with strict=True")
+    from torch.export._patches import lstm_while_loop_impl
+
+    steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
+    zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
+    states = lstm_while_loop_impl(
+        steps, [zeros, zeros], lstm._flat_weights, lstm.bias, 1, 0.0, False, False, False
+    )[0]
+    return states.transpose(0, 1)
+
+
+def name_for_export(*kinds: type) -> None:
+    """Give named tuples the names that torch.export.save writes: ``torchsets.SetBatch``."""
+    for kind in kinds:
+        _register_namedtuple(kind, serialized_type_name=f"torchsets.{kind.__name__}")
+
+
+def record_graph(function: Callable[..., Any], *arguments: Any) -> GraphModule:
+    """Record the operations of a function, gradients included, apart from any other recording.
+
+    The arguments are tensors, or containers of them. Only their shapes matter: zeros stand in. The
+    graph reads all sizes from its inputs, so those that are not known yet stay open.
+    """
+    known = [
+        size for x in tree_leaves(arguments) for size in x.shape if not isinstance(size, SymInt)
+    ]
+    other = 1 + max(known, default=1)  # like no other size, or torch would take them for the same
+
+    def zeros_like(tensor: Tensor) -> Tensor:
+        shape = [other if isinstance(size, SymInt) else size for size in tensor.shape]
+        return torch.zeros(shape, dtype=tensor.dtype, device=tensor.device)
+
+    with tracing(None), _disable_current_modes(), torch._C.DisableTorchFunction():
+        return make_fx(function, tracing_mode="symbolic")(*tree_map(zeros_like, arguments))

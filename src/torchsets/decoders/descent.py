@@ -1,0 +1,112 @@
+"""Gradient descent on sets: the loop of a deep set prediction network."""
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchsets._autograd import is_traced
+from torchsets.decoders.set_gradient import Distance, set_gradient
+from torchsets.padded import SetPrediction, Trajectory
+
+
+class Descent(NamedTuple):
+    """How to descend; see :class:`torchsets.decoders.DSPN` for what the options do.
+
+    Attributes:
+        steps: Number of steps T, at least 1.
+        step_size: Factor on the gradient of one set's loss.
+        momentum: Nesterov's, from 0 to below 1.
+        clip: Largest norm of one set's gradient. None: no limit.
+        tolerance: A set whose loss is below it stops moving. None: no set stops.
+        presence: Whether the last feature of a set is a presence, from 0 to 1.
+        unrolled: Whether the gradient goes back through all steps, or through the last only.
+    """
+
+    steps: int
+    step_size: float
+    momentum: float
+    clip: float | None
+    tolerance: float | None
+    presence: bool
+    unrolled: bool
+
+
+def descend(
+    encoder: nn.Module, distance: Distance, vector: Tensor, start: Tensor, rule: Descent
+) -> SetPrediction:
+    """Move sets so that they encode to the given vectors.
+
+    Args:
+        encoder: Sets (B, N, D) to vectors (B, L); D includes the presence.
+        distance: Encoded sets and vectors, both (B, L), to one number per set, (B,).
+        vector: One vector per set, (B, L).
+        start: The sets before the first step, (B, N, D).
+        rule: How to descend.
+
+    Returns:
+        The sets after the last step, and in ``trajectory`` those after each step.
+    """
+    wanted = torch.is_grad_enabled() and (
+        vector.requires_grad
+        or start.requires_grad
+        or any(weight.requires_grad for weight in encoder.parameters())
+    )
+    points = [start if rule.unrolled else start.detach()]
+    losses: list[Tensor] = []
+    velocity: Tensor | None = None
+    at_rest = False
+    for step in range(rule.steps):
+        point = points[-1]
+        record = wanted and (rule.unrolled or step == rule.steps - 1)
+        if at_rest and not record:
+            points.append(point)
+            losses.append(losses[-1])
+            continue
+        loss, slope = set_gradient(encoder, distance, point, vector, record=record)
+        moved, velocity, still = _move(point, slope, velocity, loss, rule)
+        if not rule.unrolled:
+            loss, moved = loss.detach(), moved.detach()
+            velocity = None if velocity is None else velocity.detach()
+            if record:
+                # The minimum moves like q, one plain step from here.
+                q = _clamp(point - slope, rule) - point
+                moved = moved + (q - q.detach())
+        at_rest = still is not None and not is_traced() and bool(still.all())
+        points.append(moved)
+        losses.append(loss)
+    return _prediction(points, losses, rule)
+
+
+def _move(
+    point: Tensor, slope: Tensor, velocity: Tensor | None, loss: Tensor, rule: Descent
+) -> tuple[Tensor, Tensor | None, Tensor | None]:
+    """One step: the new sets, their velocities, and which sets stay where they are."""
+    direction = slope
+    if rule.clip is not None:
+        norm = torch.linalg.vector_norm(slope, dim=(1, 2), keepdim=True)
+        direction = slope * (rule.clip / norm.clamp(min=rule.clip))
+    if rule.momentum > 0:
+        velocity = direction if velocity is None else rule.momentum * velocity + direction
+        direction = direction + rule.momentum * velocity
+    moved = _clamp(point - rule.step_size * direction, rule)
+    if rule.tolerance is None:
+        return moved, velocity, None
+    still = loss.detach() < rule.tolerance
+    return torch.where(still[:, None, None], point, moved), velocity, still
+
+
+def _clamp(sets: Tensor, rule: Descent) -> Tensor:
+    """Bring the presences back into [0, 1]."""
+    if not rule.presence:
+        return sets
+    return torch.cat([sets[..., :-1], sets[..., -1:].clamp(0, 1)], dim=-1)
+
+
+def _prediction(points: list[Tensor], losses: list[Tensor], rule: Descent) -> SetPrediction:
+    way, final = torch.stack(points), points[-1]
+    if rule.presence:
+        trajectory = Trajectory(way[..., :-1], way[..., -1], torch.stack(losses))
+        return SetPrediction(final[..., :-1], final[..., -1], trajectory)
+    ones = way.new_ones(way.shape[:-1])
+    return SetPrediction(final, ones[-1], Trajectory(way, ones, torch.stack(losses)))
