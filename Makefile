@@ -10,13 +10,23 @@ PIP := $(PY) -m pip install -qq --disable-pip-version-check -c constraints.txt
 # A spinning second thread beside a busy neighbour makes torch ten times slower.
 TEST_ENV := OMP_NUM_THREADS=1
 
-.PHONY: run test slow lint format check bench clean
+# Two files of tests at a time: they import torch and start processes that do, and mostly wait.
+PARALLEL := -n 2 --dist loadfile
+NUMERICAL := $(addprefix tests/,losses permutations pooling counting decoders encoders metrics \
+	test_boxes.py test_matching.py test_mlp.py test_padded.py test_piecewise.py test_sorting.py \
+	test_testing.py test_contract.py)
+
+.PHONY: run test avx2 slow lint format check bench clean
 
 run: $(VENV)/app
 	$(PY) -m torchsets demo
 
 test: $(VENV)/dev
-	$(TEST_ENV) $(PY) -m pytest
+	$(TEST_ENV) $(PY) -m pytest $(PARALLEL)
+
+# The numerical tests once more, as on a machine without AVX-512.
+avx2: $(VENV)/dev
+	$(TEST_ENV) ATEN_CPU_CAPABILITY=avx2 $(PY) -m pytest $(PARALLEL) $(NUMERICAL)
 
 slow: $(VENV)/dev
 	$(TEST_ENV) $(PY) -m pytest -m slow
