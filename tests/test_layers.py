@@ -11,7 +11,8 @@ from torchsets.lab.experiments import SUBJECTS
 ROOT = Path(torchsets.__file__).parent
 SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
-    ["_checks", "_autograd", "_catalogue", "_extras", "_inputs"],
+    ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
+    ["_catalogue"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
     ["sets", "collating"],
     ["pooling", "permutations", "losses", "counting"],

@@ -5,6 +5,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from torchsets._downloads import find_file
+
 
 @dataclass(frozen=True)
 class Dataset:
@@ -27,6 +29,11 @@ class Dataset:
     def path(self, file: str) -> Path:
         """Where a file is, or should be."""
         return data_folder() / self.name / file
+
+    def fetch(self) -> None:
+        """Download what is missing; raise ``OSError`` that says what belongs where if it cannot."""
+        for path in self.missing():
+            find_file(path, md5=self.md5[path.name], mirrors=self.mirrors)
 
     def missing(self) -> list[Path]:
         """The files that are not there."""

@@ -13,7 +13,7 @@ import torch
 from torch import Tensor
 
 from torchsets._catalogue import CIFAR10
-from torchsets.data.files import find_file
+from torchsets._downloads import find_file
 
 _NAMES = {"train": r"data_batch_\d+\.bin", "test": r"test_batch\.bin"}
 _Array: TypeAlias = np.ndarray[Any, Any]

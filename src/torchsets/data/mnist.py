@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from torchsets._catalogue import MNIST
-from torchsets.data.files import find_file
+from torchsets._downloads import find_file
 from torchsets.data.idx import read_idx
 from torchsets.data.point_sets import MEAN_LEVEL, LabelledSets, images_to_sets
 

@@ -17,7 +17,11 @@ from typing import Any
 
 from torchsets.lab.experiments import SCALES, Experiment, experiments, find_experiment, find_table
 from torchsets.lab.experiments.experiment import format_value
-from torchsets.lab.experiments.values import config_from_json, config_from_overrides
+from torchsets.lab.experiments.values import (
+    config_from_json,
+    config_from_overrides,
+    config_to_json,
+)
 from torchsets.lab.records import Run, read_config, read_runs
 from torchsets.lab.typed import type_name
 
@@ -75,6 +79,8 @@ def run(options: argparse.Namespace) -> None:
         experiment = find_experiment(options.experiment)
         name, scale = experiment.name, options.scale or "cpu"
         config = _read_config(experiment, options, scale)
+        for dataset in experiment.datasets(config_to_json(config), scale) if is_first() else []:
+            dataset.fetch()  # before torch: what is missing is said at once
         from torchsets.lab.experiments.launch import new_folder, run_experiment
 
         folder = Path(options.out) if options.out else new_folder(f"{name}-{scale}")
@@ -242,9 +248,15 @@ def _print_tables(runs: Sequence[Run], *, only: Sequence[str] = ()) -> None:
 
 
 def _print_fields(experiment: Experiment[Any]) -> None:
+    from torchsets.lab.reports import thesis_tables
+
     print(_RUN_HELP.replace("NAME", experiment.name).splitlines()[0] + "\n")
     print(experiment.summary + "\n")
     print((experiment.config.__doc__ or "").strip() + "\n")
+    for table in experiment.tables:
+        about = thesis_tables().get(table.key)
+        print(f"fills {table.key}" + (f" ({about.source}: {about.caption})" if about else ""))
+    print()
     print("Defaults (scale full; the other scales change some):")
     hints = typing.get_type_hints(experiment.config)
     for field in dataclasses.fields(experiment.config):

@@ -2,9 +2,11 @@
 
 from dataclasses import replace
 
+import pytest
+
 from torchsets._catalogue import DATASETS, Dataset
 from torchsets.lab import reproduction
-from torchsets.lab.experiments import SCALES, Table, find_table, tables
+from torchsets.lab.experiments import SCALES, find_table, tables
 from torchsets.lab.experiments.digest import code_digest
 from torchsets.lab.records import Recorder
 from torchsets.lab.reports import thesis_tables
@@ -56,11 +58,25 @@ def test_missing_data_is_named_with_where_to_get_it(tmp_path, monkeypatch):
 
 def test_missing_data_is_told_once_before_anything_starts(tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
-    monkeypatch.setitem(DATASETS, "toy", Dataset("a", {"b.gz": ""}, ("https://a.friend",), "CC0"))
+    monkeypatch.setitem(DATASETS, "toy", Dataset("a", {"b.gz": ""}, ("http://127.0.0.1:9",), "CC0"))
     table, experiment = find_table("fspool/polygons-chamfer")
     needing = table, replace(experiment, data=("toy",))
     monkeypatch.setattr(reproduction, "find_table", lambda key: needing)
-    for shard in plan_shards(*needing, ["sizes=2,4"], scale="cpu"):  # so that none has to run
+    with pytest.raises(OSError, match=r"b\.gz is missing and could not be downloaded from http"):
+        reproduce(table.key, scale="cpu", out=tmp_path / "out", overrides=["sizes=2,4"])
+    assert capsys.readouterr().err.splitlines() == [
+        f"fspool/polygons-chamfer: 2 shards in {tmp_path / 'out'}, 0 recorded already",
+        f"downloading a to {tmp_path / 'a'}",
+    ]
+    assert list((tmp_path / "out").iterdir()) == []  # nothing was started
+
+
+def test_what_is_recorded_needs_no_data(tmp_path, monkeypatch, capsys):
+    monkeypatch.setitem(DATASETS, "toy", Dataset("a", {"b.gz": ""}, (), "CC0"))
+    table, experiment = find_table("fspool/polygons-chamfer")
+    needing = table, replace(experiment, data=("toy",))
+    monkeypatch.setattr(reproduction, "find_table", lambda key: needing)
+    for shard in plan_shards(*needing, ["sizes=2,4"], scale="cpu"):
         Recorder.start(
             tmp_path / shard.name,
             experiment="polygons",
@@ -69,19 +85,15 @@ def test_missing_data_is_told_once_before_anything_starts(tmp_path, monkeypatch,
             code=code_digest(experiment.run),
         ).finish()
     done = reproduce(table.key, scale="cpu", out=tmp_path, overrides=["sizes=2,4"])
-    assert capsys.readouterr().err.splitlines() == [
-        f"missing: {tmp_path / 'a' / 'b.gz'}",
-        "missing: from https://a.friend (downloaded on first use)",
-        f"fspool/polygons-chamfer: 2 shards in {tmp_path}, 2 recorded already",
-    ]
+    assert "2 shards" in capsys.readouterr().err
     assert not done.failed
     assert done.text.startswith("fspool/polygons-chamfer: no number is recorded yet")
 
 
-def test_a_table_of_ours_shows_all_tables_of_its_experiment():
-    ours, printed = Table("count-toy", {}, thesis=False), Table("fspool/polygons-direct", {})
-    assert ours.shows("count-toy/q = 0.5")
-    assert not ours.shows("count-toys/q = 0.5")
-    assert printed.shows("fspool/polygons-direct")
-    assert printed.shows("fspool/polygons-direct/variants")
-    assert not printed.shows("polygons/jumps")
+def test_a_dataset_field_says_which_data_is_needed():
+    experiment = replace(find_table("fspool/polygons-chamfer")[1], data=("mnist", "cifar10"))
+    names = [one.name for one in experiment.datasets({"dataset": "cifar10"}, "cpu")]
+    assert names == ["cifar10"]
+    assert experiment.datasets({"dataset": "digits"}, "cpu") == []
+    assert len(experiment.datasets({}, "cpu")) == 2
+    assert experiment.datasets({}, "smoke") == []

@@ -16,6 +16,7 @@ from torchsets.lab.experiments.experiment import (
     check_names,
     nearest,
 )
+from torchsets.lab.reports.thesis import thesis_tables
 
 SUBJECTS = ("polygons", "mnist", "counting", "sorting")
 
@@ -66,6 +67,8 @@ def find_experiment(name: str) -> Experiment[Any]:
 
 def find_table(key: str) -> tuple[Table, Experiment[Any]]:
     """Return a table and its experiment; for an unknown key a ``ValueError`` names the nearest."""
+    if key in thesis_tables() and key not in tables():
+        raise ValueError(f"{key} is a table of the thesis that is not implemented yet")
     if key not in tables():
         raise ValueError(
             f"there is no table {key!r} to reproduce; did you mean {nearest(key, tables())!r}? "

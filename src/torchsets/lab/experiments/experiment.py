@@ -4,10 +4,9 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from importlib import import_module
-from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-from torchsets._catalogue import DATASETS
+from torchsets._catalogue import DATASETS, Dataset
 from torchsets.lab.records import Recorder
 
 Config = TypeVar("Config")
@@ -56,7 +55,8 @@ class Experiment(Generic[Config]):
         tables: What it fills.
         split: A table's key and a configuration to independent ones, by the name of the shard,
             the longest first. None: there is one shard.
-        data: Names of the datasets that it needs, except at scale smoke.
+        data: Names of the datasets that it may need. A configuration with a field ``dataset``
+            needs the one that it names; others need all, except at scale smoke.
     """
 
     name: str
@@ -80,9 +80,11 @@ class Experiment(Generic[Config]):
         loaded: Callable[[Config, Recorder], None] = getattr(import_module(module), function)
         return loaded
 
-    def missing_data(self) -> list[Path]:
-        """The files that it needs and that are not there."""
-        return [path for name in self.data for path in DATASETS[name].missing()]
+    def datasets(self, config: Mapping[str, Any], scale: str) -> list[Dataset]:
+        """The datasets on disk that the fields of a configuration need."""
+        if "dataset" in config:
+            return [DATASETS[name] for name in self.data if name == config["dataset"]]
+        return [DATASETS[name] for name in self.data if scale != "smoke"]
 
     def variants(self, config: Config, scale: str) -> dict[str, str]:
         """Say for each table that a configuration may not fill how it differs from the thesis'."""

@@ -4,13 +4,14 @@ import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from torchsets.lab.experiments import find_table
+from torchsets.lab.experiments import Experiment, find_table
 from torchsets.lab.records.files import explained
 from torchsets.lab.reproduction.folders import wait_for_places
-from torchsets.lab.reproduction.listing import describe_missing_data, list_tables
+from torchsets.lab.reproduction.listing import list_tables
 from torchsets.lab.reproduction.outcome import write_outcome
-from torchsets.lab.reproduction.processes import Job, run_jobs
+from torchsets.lab.reproduction.processes import Job, View, run_jobs
 from torchsets.lab.reproduction.shards import Shard, plan_shards
 from torchsets.lab.reproduction.view import open_view
 
@@ -59,8 +60,6 @@ def reproduce(
     with explained(out):
         out.mkdir(parents=True, exist_ok=True)
     with open_view() as view:
-        for line in describe_missing_data(experiment) if scale != "smoke" else []:
-            view.say(f"missing: {line}")
         places = wait_for_places(shards, out, say=view.say)
         planned = [
             Job(shard, place, out / "logs" / f"{place.folder.name}.txt")
@@ -74,6 +73,7 @@ def reproduce(
         recorded = sum(job.recorded for job in planned)
         count = f"{len(planned)} shard{'s' if len(planned) > 1 else ''}"
         view.say(f"{table.key}: {count} in {out}, {recorded} recorded already")
+        _fetch_data(experiment, [job.shard for job in planned if not job.recorded], view)
         stopped = run_jobs(planned, workers=jobs or _cores(), view=view)
     stopped = stopped and any(job.state in ("stopped", "waiting") for job in planned)
     text, files = write_outcome(table, planned, out, overrides=overrides, page=not stopped)
@@ -84,6 +84,19 @@ def reproduce(
 def default_folder(experiment: str, scale: str) -> Path:
     """Return the folder that a reproduction uses if nobody names one."""
     return Path("runs/reproduce") / f"{experiment}-{scale}"
+
+
+def _fetch_data(experiment: Experiment[Any], shards: Sequence[Shard], view: View) -> None:
+    """Download missing data once, before any shard starts; an error says what belongs where."""
+    needed = {
+        dataset.name: dataset
+        for shard in shards
+        for dataset in experiment.datasets(shard.config, shard.scale)
+    }
+    for dataset in needed.values():
+        if dataset.missing():
+            view.say(f"downloading {dataset.name} to {dataset.path('')}")
+            dataset.fetch()
 
 
 def _cores() -> int:

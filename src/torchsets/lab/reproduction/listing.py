@@ -1,7 +1,6 @@
 """What ``torchsets reproduce --list`` says."""
 
 import textwrap
-from collections.abc import Iterable
 from typing import Any
 
 from torchsets._catalogue import DATASETS
@@ -38,14 +37,12 @@ def list_tables() -> str:
 
 def describe_missing_data(experiment: Experiment[Any]) -> list[str]:
     """Name the files that are missing and where to get them; empty if nothing is."""
-    missing = [str(path) for path in experiment.missing_data()]
-    return [*missing, *_sources(experiment.data)] if missing else []
-
-
-def _sources(names: Iterable[str]) -> list[str]:
-    return [
-        f"from {' or '.join(DATASETS[name].mirrors)} (downloaded on first use)" for name in names
-    ]
+    lines = []
+    for name in experiment.data:
+        missing = [str(path) for path in DATASETS[name].missing()]
+        sources = f"from {' or '.join(DATASETS[name].mirrors)} (downloaded on first use)"
+        lines += [*missing, sources] if missing else []
+    return lines
 
 
 def _wrap(text: str, *, indent: str = "") -> list[str]:

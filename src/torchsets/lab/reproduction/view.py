@@ -17,8 +17,11 @@ _BAR = 12
 
 
 def open_view() -> contextlib.AbstractContextManager[View]:
-    """A live table on stderr if that is a terminal, lines otherwise."""
-    return LiveView() if sys.stderr.isatty() else LineView(sys.stderr)
+    """A live table on stderr if that is a terminal and rich is installed, lines otherwise."""
+    if sys.stderr.isatty():
+        with contextlib.suppress(ImportError):  # nothing must end because nobody can watch it
+            return LiveView()
+    return LineView(sys.stderr)
 
 
 class LineView:

@@ -1,4 +1,4 @@
-"""Find a data file, or download it once, checked."""
+"""Find a data file, or download it once, checked. Needs no torch."""
 
 import hashlib
 import os
@@ -30,6 +30,11 @@ def find_file(path: Path, *, md5: str, mirrors: Sequence[str]) -> Path:
                 "remove it to download it again"
             )
         return path
+    chosen = os.environ.get("TORCHSETS_DATA")
+    if chosen and not Path(chosen).is_dir():
+        raise FileNotFoundError(
+            f"TORCHSETS_DATA is {chosen}, which is no folder: correct it, or create the folder"
+        )
     failures = []
     for mirror in mirrors:
         try:

@@ -6,7 +6,7 @@ from http.server import HTTPServer, SimpleHTTPRequestHandler
 
 import pytest
 
-from torchsets.data.files import find_file
+from torchsets._downloads import find_file
 
 
 @pytest.fixture
@@ -51,3 +51,10 @@ def test_a_file_that_changed_is_refused_and_left_alone(tmp_path):
     with pytest.raises(ValueError, match=r"file must have the md5 0+, got .*remove it to download"):
         find_file(path, md5="0" * 32, mirrors=[])
     assert path.read_bytes() == b"changed"
+
+
+def test_a_mistyped_data_folder_is_named_and_not_created(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path / "tpyo"))
+    with pytest.raises(FileNotFoundError, match=r"TORCHSETS_DATA is .*tpyo, which is no folder"):
+        find_file(tmp_path / "tpyo" / "mnist" / "file", md5="0" * 32, mirrors=[])
+    assert not (tmp_path / "tpyo").exists()
