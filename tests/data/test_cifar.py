@@ -101,7 +101,9 @@ def test_a_truncated_archive_is_refused(home, share):
         cifar10_images("test", mirrors=[])
 
 
-@pytest.mark.parametrize("content", [b"no archive", gzip.compress(b"no archive" * 100)])
+@pytest.mark.parametrize(
+    "content", [b"no archive", gzip.compress(b"no archive" * 100)], ids=["plain", "compressed"]
+)
 def test_another_file_is_refused(home, content):
     (home / "cifar-10-binary.tar.gz").write_bytes(content)
     with pytest.raises(ValueError, match=r"must be a whole .tar.gz file"):

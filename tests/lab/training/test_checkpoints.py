@@ -1,4 +1,5 @@
 import errno
+import hashlib
 import io
 import json
 import os
@@ -192,3 +193,43 @@ def test_a_kill_at_any_moment_leaves_a_whole_checkpoint(folder):
     assert steps[0] == 1  # killed at the first moment: the old one
     assert steps[-1] == 2  # not killed: the new one
     assert len(steps) > 8  # fsync of three files and two folders, renaming, removing
+
+
+ODD = {
+    "no manifest": ("manifest.json", None),
+    "manifest is a list": ("manifest.json", b"[]"),
+    "manifest is empty": ("manifest.json", b"{}"),
+    "version is a text": ("manifest.json", b'{"schema_version": "one", "sha256": {}}'),
+    "version is null": ("manifest.json", b'{"schema_version": null, "sha256": {}}'),
+    "no checksums": ("manifest.json", b'{"schema_version": 1, "sha256": {}}'),
+    "checksums are a list": ("manifest.json", b'{"schema_version": 1, "sha256": []}'),
+    "deep": ("manifest.json", b"[" * 100_000),
+    "state is a list": ("state.json", b"[1]"),
+    "state lacks an entry": ("state.json", b"{}"),
+    "an entry has another type": ("state.json", b'{"step": "two"}'),
+    "state is no text": ("state.json", b"\xff\xfe"),
+    "tensors are garbage": ("tensors.safetensors", b"garbage!" * 12),
+    "tensors are empty": ("tensors.safetensors", b""),
+}
+
+
+@pytest.mark.parametrize("attack", ODD)
+def test_odd_content_is_passed_over_for_the_earlier_checkpoint(attack, folder):
+    save(folder, 1, 1.0)
+    save(folder, 2, 2.0)
+    newest = folder / "000000002"
+    name, content = ODD[attack]
+    if content is None:
+        (newest / name).unlink()
+    else:
+        (newest / name).write_bytes(content)
+    if name != "manifest.json":  # whole checksums: only the content is odd
+        sums = {
+            one: hashlib.sha256((newest / one).read_bytes()).hexdigest()
+            for one in ("tensors.safetensors", "state.json")
+        }
+        manifest = {"schema_version": 1, "sha256": sums}
+        (newest / "manifest.json").write_text(json.dumps(manifest))
+    with pytest.warns(UserWarning, match=r"000000002 is broken .*, trying an earlier"):
+        found = load_checkpoint(folder, {"step": int})
+    assert found.state["step"] == 1
