@@ -63,7 +63,7 @@ def fast_or_plain(fast: type[Function], plain: Callable[..., Tensor], *arguments
 
 def apply(function: type[Function], *arguments: Any) -> Tensor:
     """``function.apply``, whose result torch does not declare."""
-    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]  # torch's
+    result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]  # torch gives it no type
     return result
 
 
@@ -86,23 +86,40 @@ def relu_backward(gradient: Tensor, outputs: Tensor, *, out: Tensor | None = Non
 def run_lstm(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
     """All states of an LSTM of one layer that reads (B, N, D) from zero; (B, N, hidden).
 
-    torch.export takes an LSTM apart, step by step. If the number of steps is open, it gets a loop.
+    torch.export takes an LSTM apart, step by step. If the number of steps is open, it gets a loop,
+    or the LSTM of ONNX, for which torch would otherwise fix that number without a word.
     """
     if not (is_exporting() and isinstance(inputs.shape[1], SymInt)):
         states: Tensor = lstm(inputs)[0]
         return states
+    steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
     if torch.onnx.is_in_onnx_export():
-        # Its first attempt would fix the size without a word. The second one, by dynamo, does not
-        # come here, because dynamo hides open sizes; it has an LSTM of ONNX, of any length.
-        raise RuntimeError("an LSTM over sets of open size needs torch.export with strict=True")
+        return _onnx_lstm(lstm, steps).transpose(0, 1)
     from torch.export._patches import lstm_while_loop_impl
 
-    steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
     zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
     states = lstm_while_loop_impl(
         steps, [zeros, zeros], lstm._flat_weights, lstm.bias, 1, 0.0, False, False, False
     )[0]
     return states.transpose(0, 1)
+
+
+def _onnx_lstm(lstm: nn.LSTM, steps: Tensor) -> Tensor:
+    """The operator LSTM of ONNX: (N, B, D) -> (N, B, hidden)."""
+
+    def reorder(weight: Tensor) -> Tensor:
+        into, forget, cell, out = weight.chunk(4)
+        return torch.cat([into, out, forget, cell]).unsqueeze(0)  # as ONNX has the gates
+
+    from_input, from_state, *biases = (reorder(x) for x in lstm.parameters())
+    states = torch.onnx.ops.symbolic(
+        "LSTM",
+        (steps, from_input, from_state, torch.cat(biases, dim=1)),
+        {"hidden_size": lstm.hidden_size},
+        dtype=steps.dtype,
+        shape=(steps.shape[0], 1, steps.shape[1], lstm.hidden_size),
+    )
+    return states.squeeze(1)
 
 
 def name_for_export(*kinds: type) -> None:
