@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 from torch import Tensor
 
+from torchsets._autograd import refuse_recording
 from torchsets._checks import check_floating, check_mask
 
 lap: Any = None
@@ -84,6 +85,7 @@ def assign(
         tensor([[2, 1]])
     """
     _check(cost, row_mask, column_mask, invalid)
+    refuse_recording("assign")
     costs = _on_host(cost)
     sets, (height, width) = costs.shape[:-2], costs.shape[-2:]
     result: Indices = np.full((*sets, height), -1, dtype=np.int64)
@@ -120,8 +122,8 @@ def _on_host(cost: Tensor) -> Costs:
         costs: Costs = exact.numpy(force=True)
     except RuntimeError as error:
         raise RuntimeError(
-            "assign reads the values of cost on the host, which torch.vmap, torch.export and the "
-            "meta device do not have; instead of vmap, put the extra axes first: (*S, B, N, M)"
+            "assign reads the values of cost on the host, which torch.vmap and the meta device do "
+            "not have; instead of vmap, put the extra axes first: (*S, B, N, M)"
         ) from error
     return costs
 

@@ -218,3 +218,10 @@ def test_rejects_an_unknown_element_and_other_features(plain):
 def test_rejects_an_unknown_reduction(plain):
     with pytest.raises(ValueError, match='reduction must be "sum" or "mean"'):
         plain(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), reduction="none")
+
+
+@pytest.mark.parametrize("loss", [chamfer_loss, hungarian_loss, sinkhorn_loss])
+def test_a_loss_cannot_be_traced_into_wrong_numbers(loss, generator):
+    sets = [torch.rand(2, 3, 2, generator=generator) for _ in range(2)]
+    with pytest.raises(RuntimeError, match="a loss between sets cannot be exported or traced"):
+        torch.jit.trace(loss, tuple(sets))

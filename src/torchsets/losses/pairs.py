@@ -7,6 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import refuse_recording
 from torchsets._checks import check_elements, check_floating, check_mask, check_shape
 from torchsets.losses.elements import Element, check_element, pair_costs
 from torchsets.padded import SetBatch, SetPrediction, fill_padding
@@ -112,6 +113,7 @@ def pair_sets(
     ``names`` are those of the four tensors in the function that the user called.
     """
     check_element(element)
+    refuse_recording("a loss between sets" if names is _NAMES else "nearest_neighbours")
     ours, theirs, their_mask, our_mask = names
     _check_is_tensor(prediction, name=ours)
     _check_is_tensor(target, name=theirs)
