@@ -6,7 +6,7 @@ releases is called from here.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeAlias
 
 import torch
 from torch import SymInt, Tensor, nn
@@ -16,6 +16,9 @@ from torch.fx import GraphModule
 from torch.fx.experimental.proxy_tensor import make_fx
 from torch.utils._python_dispatch import _disable_current_modes
 from torch.utils._pytree import _register_namedtuple, tree_leaves, tree_map
+
+Context: TypeAlias = Any
+"""What autograd hands from forward to backward: functions hang on it what they keep."""
 
 
 def is_traced() -> bool:

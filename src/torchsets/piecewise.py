@@ -4,13 +4,11 @@ A function is given by its values at K evenly spaced points. Between two points 
 line; an input outside [0, 1] counts as the nearer end.
 """
 
-from typing import Any
-
 import torch
 import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
-from torchsets._autograd import fast_or_plain
+from torchsets._autograd import Context, fast_or_plain
 
 
 def piecewise_linear(inputs: Tensor, values: Tensor) -> Tensor:
@@ -125,7 +123,7 @@ class _Interpolation(torch.autograd.Function):
     """:func:`_interpolate`, several times faster; the backward pass keeps the inputs only."""
 
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor, values: Tensor) -> Tensor:
+    def forward(ctx: Context, inputs: Tensor, values: Tensor) -> Tensor:
         ctx.save_for_backward(inputs, values)
         piece, along = _locate(inputs, len(values))
         flat = piece.view(-1)
@@ -133,7 +131,7 @@ class _Interpolation(torch.autograd.Function):
         return rise.mul_(along).add_(values.index_select(0, flat).view(inputs.shape))
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor | None, Tensor | None]:
         inputs, values = ctx.saved_tensors
         piece, along = _locate(inputs, len(values))
         flat = piece.view(-1)

@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchsets._autograd import becomes_program, fast_or_plain, is_traced, softmax_backward
+from torchsets._autograd import Context, becomes_program, fast_or_plain, is_traced, softmax_backward
 from torchsets._checks import check_elements, check_floating, check_mask
 
 # Keys are made and sorted in blocks that stay in a core's cache; each block holds whole rows.
@@ -175,9 +175,8 @@ class _RelaxedOrder(torch.autograd.Function):
     """:func:`_relaxed_order` in blocks that stay in the cache; only the result is N x N."""
 
     @staticmethod
-    def forward(
-        ctx: Any, centred: Tensor, mask: Tensor, order: Tensor, slope: Tensor, temperature: float
-    ) -> Tensor:
+    def forward(ctx: Context, *inputs: Any) -> Tensor:
+        centred, mask, order, slope, temperature = inputs
         weights = centred.new_empty(*centred.shape, centred.shape[1])
         ctx.temperature = temperature
         ctx.save_for_backward(weights, order, slope)
@@ -193,7 +192,7 @@ class _RelaxedOrder(torch.autograd.Function):
         return weights
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor | None, ...]:
         weights, order, slope = ctx.saved_tensors
         # Not under the autocast of whoever calls backward: these sums want full precision.
         with torch.autocast(gradient.device.type, enabled=False):

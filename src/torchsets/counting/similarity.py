@@ -6,13 +6,13 @@ the graph, so that time is cubic in n but memory is not.
 """
 
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 from torch.nn.functional import pad
 
-from torchsets._autograd import fast_or_plain
+from torchsets._autograd import Context, fast_or_plain
 from torchsets.piecewise import piecewise_linear
 
 
@@ -57,7 +57,7 @@ def _similar_rows(rows: Tensor, values: Tensor, valid: Tensor | None) -> Tensor:
 
 class _SimilarRows(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, rows: Tensor, values: Tensor, valid: Tensor | None) -> Tensor:
+    def forward(ctx: Context, rows: Tensor, values: Tensor, valid: Tensor | None) -> Tensor:
         ctx.save_for_backward(rows, values, valid)
         n = rows.shape[1]
         falling = values.flip(0)
@@ -74,7 +74,7 @@ class _SimilarRows(torch.autograd.Function):
         return (total[:n] + total[n:]).add_(1)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor | None, ...]:
         rows, values, valid = ctx.saved_tensors
         if torch.is_grad_enabled():  # somebody wants second derivatives
             with torch.enable_grad():

@@ -6,7 +6,6 @@ import tarfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, TypeAlias
 
 import numpy as np
 import torch
@@ -14,9 +13,9 @@ from torch import Tensor
 
 from torchsets._catalogue import CIFAR10
 from torchsets._downloads import find_file
+from torchsets._inputs import Array
 
 _NAMES = {"train": r"data_batch_\d+\.bin", "test": r"test_batch\.bin"}
-_Array: TypeAlias = np.ndarray[Any, Any]
 _RECORD = 1 + 3 * 32 * 32  # a label, then the red, green and blue planes row by row
 
 
@@ -57,14 +56,14 @@ def cifar10_images(
     return torch.from_numpy(records[:, 1:].reshape(-1, 3, 32, 32).copy()), labels
 
 
-def _read_folder(folder: Path, pattern: str) -> list[_Array]:
+def _read_folder(folder: Path, pattern: str) -> list[Array]:
     paths = sorted(path for path in folder.iterdir() if re.fullmatch(pattern, path.name))
     if not paths:
         raise FileNotFoundError(f"{folder} holds no file {_readable(pattern)}")
     return [_records(path.read_bytes(), str(path)) for path in paths]
 
 
-def _read_archive(archive: Path, pattern: str) -> list[_Array]:
+def _read_archive(archive: Path, pattern: str) -> list[Array]:
     """Read members where they are: nothing is unpacked, so no path in the archive matters."""
     batches = {}
     try:
@@ -93,7 +92,7 @@ def _decompress(content: bytes) -> bytes:
     return plain
 
 
-def _records(content: bytes, name: str) -> _Array:
+def _records(content: bytes, name: str) -> Array:
     if len(content) == 0 or len(content) % _RECORD:
         raise ValueError(
             f"{name} must have a multiple of {_RECORD} bytes, one label and 32 x 32 pixels in "

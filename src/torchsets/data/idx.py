@@ -10,11 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from torchsets._inputs import Array
+
 _TYPES = {0x08: ">u1", 0x09: ">i1", 0x0B: ">i2", 0x0C: ">i4", 0x0D: ">f4", 0x0E: ">f8"}
 _PORTION = 1 << 20  # bytes
 
 
-def read_idx(path: str | Path) -> np.ndarray[Any, Any]:
+def read_idx(path: str | Path) -> Array:
     """Read one idx file, plain or compressed (``.gz``).
 
     Args:

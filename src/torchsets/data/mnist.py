@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import torch
@@ -10,6 +9,7 @@ from torch import Tensor
 
 from torchsets._catalogue import MNIST
 from torchsets._downloads import find_file
+from torchsets._inputs import Array
 from torchsets.data.idx import read_idx
 from torchsets.data.point_sets import MEAN_LEVEL, LabelledSets, images_to_sets
 
@@ -104,7 +104,7 @@ def _prefix(split: str) -> str:
     return _SPLITS[split]
 
 
-def _read_both(folder: Path, split: str) -> tuple[np.ndarray[Any, Any], np.ndarray[Any, Any]]:
+def _read_both(folder: Path, split: str) -> tuple[Array, Array]:
     images = _read(folder, f"{_prefix(split)}-images-idx3-ubyte")
     labels = _read(folder, f"{_prefix(split)}-labels-idx1-ubyte")
     if images.ndim != 3 or labels.shape != images.shape[:1]:
@@ -115,7 +115,7 @@ def _read_both(folder: Path, split: str) -> tuple[np.ndarray[Any, Any], np.ndarr
     return images, labels
 
 
-def _read(folder: Path, name: str) -> np.ndarray[Any, Any]:
+def _read(folder: Path, name: str) -> Array:
     for path in (folder / f"{name}.gz", folder / name):
         if path.exists():
             return read_idx(path)

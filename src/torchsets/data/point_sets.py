@@ -1,12 +1,13 @@
 """Labelled sets of points, with noise, jitter and images as sets."""
 
 import hashlib
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from torchsets._inputs import Array
 from torchsets.padded import SetBatch
 from torchsets.sets import Sets
 
@@ -78,7 +79,7 @@ def jitter(sets: SetBatch, scale: float, *, generator: torch.Generator) -> SetBa
 
 
 def images_to_sets(
-    images: np.ndarray[Any, Any], labels: np.ndarray[Any, Any], *, threshold: float, seed: int = 0
+    images: Array, labels: Array, *, threshold: float, seed: int = 0
 ) -> LabelledSets:
     """Turn images into the sets of their bright pixels, in random order.
 

@@ -1,11 +1,9 @@
 """A rectifier that is cheap to differentiate twice."""
 
-from typing import Any
-
 import torch
 from torch import Tensor, nn
 
-from torchsets._autograd import apply, fast_or_plain, relu_backward
+from torchsets._autograd import Context, apply, fast_or_plain, relu_backward
 
 
 class ReLU(nn.Module):
@@ -25,13 +23,13 @@ class ReLU(nn.Module):
 
 class _Rectify(torch.autograd.Function):
     @staticmethod
-    def forward(ctx: Any, inputs: Tensor) -> Tensor:
+    def forward(ctx: Context, inputs: Tensor) -> Tensor:
         outputs = inputs.relu()
         ctx.save_for_backward(outputs)
         return outputs
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:
+    def backward(ctx: Context, gradient: Tensor) -> Tensor:
         return _where_positive(gradient, *ctx.saved_tensors)
 
 
@@ -39,12 +37,12 @@ class _WherePositive(torch.autograd.Function):
     """Keep the gradient where the outputs are positive; linear in the gradient."""
 
     @staticmethod
-    def forward(ctx: Any, gradient: Tensor, outputs: Tensor) -> Tensor:
+    def forward(ctx: Context, gradient: Tensor, outputs: Tensor) -> Tensor:
         ctx.save_for_backward(outputs)
         return relu_backward(gradient, outputs)
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None]:
         return _where_positive(gradient, *ctx.saved_tensors), None
 
 

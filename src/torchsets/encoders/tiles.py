@@ -43,7 +43,7 @@ class TileEncoder(nn.Module):
             raise ValueError(f"kernel must be odd, got {kernel}")
         self.conv = nn.Conv2d(channels, features, kernel, padding=kernel // 2)
         nn.init.xavier_uniform_(self.conv.weight)
-        nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]
+        nn.init.zeros_(self.conv.bias)  # type: ignore[arg-type]  # it has a bias
 
     def width(self, height: int, width: int) -> int:
         """How many features a tile of this size gets."""

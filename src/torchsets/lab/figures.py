@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from typing import Any, Literal
 
-from torchsets.lab.typed import from_json
+from torchsets.lab.typed import Json, from_json
 
 Number = float | None  # None is a gap: nan and infinity become it in JSON
 Numbers = Sequence[Number]
@@ -234,7 +234,7 @@ def kind_of(figure: Figure) -> str:
     return type(figure).__name__.lower()
 
 
-def to_record(figure: Figure) -> dict[str, Any]:
+def to_record(figure: Figure) -> dict[str, Json]:
     """Return a figure as JSON data: without fields that have their defaults, numbers rounded.
 
     Example:

@@ -2,17 +2,18 @@
 
 import signal
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from types import FrameType
 
 
 @contextmanager
-def stop_requests(again: Callable[[], None] | None = None) -> Iterator[list[int]]:
+def stop_requests(*, second_ends: bool = False) -> Iterator[list[int]]:
     """Collect Ctrl-C, SIGTERM and a closed terminal instead of dying of them.
 
-    Yields the list that their numbers are added to. From the second on ``again`` is called too.
-    Outside the main thread, which alone may handle signals, nothing is collected.
+    Yields the list that their numbers are added to. With ``second_ends``, the second one raises
+    ``KeyboardInterrupt``. Outside the main thread, which alone may handle signals, nothing is
+    collected.
     """
     requests: list[int] = []
     hangup = getattr(signal, "SIGHUP", None)
@@ -21,8 +22,8 @@ def stop_requests(again: Callable[[], None] | None = None) -> Iterator[list[int]
         if requests and number == hangup:
             return  # one closed terminal may hang up twice: that is no second wish
         requests.append(number)
-        if len(requests) > 1 and again is not None:
-            again()
+        if len(requests) > 1 and second_ends:
+            raise KeyboardInterrupt
 
     if threading.current_thread() is not threading.main_thread():
         yield requests

@@ -5,7 +5,10 @@ import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union
+from typing import Any, Literal, TypeAlias, TypeVar, Union
+
+Json: TypeAlias = Any
+"""What ``json.loads`` returned and nobody has checked yet, or what ``json.dumps`` may get."""
 
 Kind = TypeVar("Kind")
 _KNOWN: dict[Any, dict[str, Any]] = {}

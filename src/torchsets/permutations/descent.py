@@ -1,12 +1,11 @@
 """The inner loop of permutation-optimisation: plain, and fast with its own backward pass."""
 
 from collections.abc import Iterator
-from typing import Any
 
 import torch
 from torch import Tensor
 
-from torchsets._autograd import apply, is_traced
+from torchsets._autograd import Context, apply, is_traced
 from torchsets.permutations.cost import ordering_gradient
 from torchsets.permutations.sinkhorn import normalise, pull_back, pull_back_factors, scale
 from torchsets.permutations.thin import thin_permutation, thin_rank
@@ -86,7 +85,7 @@ class _Descent(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: Context,
         costs: Tensor,
         step_size: Tensor,
         scores: Tensor | None,
@@ -119,7 +118,7 @@ class _Descent(torch.autograd.Function):
         return soft
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         with torch.autocast(cotangents[0].device.type, enabled=False):
             if torch.is_grad_enabled() or not ctx.trusted:
                 return *_differentiate_plainly(ctx, cotangents[0]), None, None, None
@@ -141,7 +140,7 @@ def _begin(
     return products, rank
 
 
-def _dense_steps(ctx: Any, rank: int) -> int:
+def _dense_steps(ctx: Context, rank: int) -> int:
     steps: int = ctx.steps - (ctx.start is not None) - (rank > 0)
     return steps
 
@@ -151,7 +150,7 @@ def _scores(products: Tensor, initial: Tensor | None, *, out: Tensor) -> Tensor:
     return out if initial is None else out.add_(initial)
 
 
-def _differentiate_plainly(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
+def _differentiate_plainly(ctx: Context, cotangent: Tensor) -> tuple[Tensor | None, ...]:
     inputs = list(ctx.saved_tensors[:3])
     wanted = [index for index in range(3) if ctx.needs_input_grad[index]]
     again = torch.is_grad_enabled()
@@ -174,7 +173,7 @@ def _differentiate_plainly(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, 
     return tuple(gradients)
 
 
-def _differentiate(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+def _differentiate(ctx: Context, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
     costs, step_size, scores, norm, soft, *kept = ctx.saved_tensors
     _, factor = _scales(costs, step_size)
     at_costs, at_factor = torch.empty_like(costs), torch.empty_like(factor)

@@ -1,11 +1,9 @@
 """The inner loop of permutation-optimisation on a grid, with its own backward pass."""
 
-from typing import Any
-
 import torch
 from torch import Tensor
 
-from torchsets._autograd import fast_or_plain
+from torchsets._autograd import Context, fast_or_plain
 from torchsets.permutations.descent import descend_plainly
 from torchsets.permutations.sinkhorn import pull_back_factors, scale
 
@@ -42,7 +40,7 @@ class _GridDescent(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any,
+        ctx: Context,
         costs: Tensor,
         step_size: Tensor,
         scores: Tensor | None,
@@ -71,7 +69,7 @@ class _GridDescent(torch.autograd.Function):
         return soft[-1]
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         (cotangent,) = cotangents
         with torch.autocast(cotangent.device.type, enabled=False):
             if torch.is_grad_enabled() or not ctx.trusted:
@@ -79,7 +77,7 @@ class _GridDescent(torch.autograd.Function):
             return *_differentiate(ctx, cotangent), None, None
 
 
-def _differentiate(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
+def _differentiate(ctx: Context, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:
     costs, step_size, scores, *kept = ctx.saved_tensors
     soft, kept = kept[: ctx.steps + 1], kept[ctx.steps + 1 :]
     norm = _norm(costs)
@@ -106,7 +104,7 @@ def _differentiate(ctx: Any, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor 
     return at_costs, at_step_size, None if scores is None else at_scores
 
 
-def _differentiate_plainly(ctx: Any, cotangent: Tensor) -> tuple[Tensor | None, ...]:
+def _differentiate_plainly(ctx: Context, cotangent: Tensor) -> tuple[Tensor | None, ...]:
     """Slow, differentiable again, and safe for scores of any size."""
     inputs = list(ctx.saved_tensors[:3])
     wanted = [index for index in range(3) if ctx.needs_input_grad[index]]

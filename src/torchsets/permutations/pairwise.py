@@ -3,13 +3,13 @@
 import itertools
 import math
 from collections.abc import Iterator
-from typing import Any, cast
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchsets._autograd import fast_or_plain, relu_backward
+from torchsets._autograd import Context, fast_or_plain, relu_backward
 from torchsets._checks import check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
@@ -119,7 +119,7 @@ class _Compare(torch.autograd.Function):
     """F from the two halves of f's first layer, (B, hidden, N) each, block by block."""
 
     @staticmethod
-    def forward(ctx: Any, left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
+    def forward(ctx: Context, left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
         ctx.save_for_backward(left, right, weight, bias)
         left, right = left.contiguous(), right.contiguous()
         batch, _, size = left.shape
@@ -131,7 +131,7 @@ class _Compare(torch.autograd.Function):
         return _minus_transpose(one_way)
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
+    def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         left, right, weight, bias = ctx.saved_tensors
         (cotangent,) = cotangents
         if torch.is_grad_enabled():  # a gradient of the gradient is wanted

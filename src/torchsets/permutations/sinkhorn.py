@@ -1,11 +1,11 @@
 """Sinkhorn normalisation: from scores to a soft permutation."""
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import torch
 from torch import Tensor
 
-from torchsets._autograd import fast_or_plain
+from torchsets._autograd import Context, fast_or_plain
 from torchsets._checks import check_floating, check_mask
 from torchsets.padded import lengths_to_mask
 
@@ -136,7 +136,7 @@ class _Sinkhorn(torch.autograd.Function):
     """The fast way of :func:`scale`, falling back to logarithms where it cannot be trusted."""
 
     @staticmethod
-    def forward(ctx: Any, scores: Tensor, steps: int) -> Tensor:
+    def forward(ctx: Context, scores: Tensor, steps: int) -> Tensor:
         ctx.steps = steps
         soft = scores.clone(memory_format=torch.contiguous_format)
         with torch.autocast(scores.device.type, enabled=False):
@@ -149,7 +149,7 @@ class _Sinkhorn(torch.autograd.Function):
         return soft
 
     @staticmethod
-    def backward(ctx: Any, *cotangents: Tensor) -> tuple[Tensor, None]:
+    def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor, None]:
         (cotangent,) = cotangents
         with torch.autocast(cotangent.device.type, enabled=False):
             if torch.is_grad_enabled() or not ctx.safe:

@@ -68,7 +68,7 @@ def _prepare(pool: Callable[[], nn.Module]) -> Step:
             scores = classifier(encoder(*batch))
             loss = cross_entropy(scores, labels[chosen])
             optimiser.zero_grad()
-            loss.backward()  # type: ignore[no-untyped-call]
+            loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
             optimiser.step()
 
     return step

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple
 import torch
 
 from torchsets.lab.records import describe_environment
+from torchsets.lab.typed import Json
 
 Step = Callable[[], object]
 
@@ -51,7 +52,7 @@ def run_benchmark(
     threads: Sequence[int] = (1, 2),
     repeats: int = 7,
     progress: Callable[[str], None] = lambda line: None,
-) -> dict[str, Any]:
+) -> dict[str, Json]:
     """Measure all cases of a benchmark.
 
     Args:
@@ -89,7 +90,7 @@ def run_benchmark(
     }
 
 
-def format_table(result: dict[str, Any]) -> str:
+def format_table(result: dict[str, Json]) -> str:
     """Lay out a result of :func:`run_benchmark` as text."""
     lines = [
         f"{result['benchmark']}: best of {result['repeats']} rounds; "

@@ -42,7 +42,7 @@ def _prepare(build: Callable[[], nn.Module], sets: int, size: int) -> Callable[[
         output = model(elements)
         ordered: Tensor = output if isinstance(output, Tensor) else output.elements
         loss = (ordered - target).square().mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
         return loss.detach()
 
     return step

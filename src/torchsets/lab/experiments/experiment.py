@@ -8,6 +8,7 @@ from typing import Any, Generic, TypeVar
 
 from torchsets._catalogue import DATASETS, Dataset
 from torchsets.lab.records import Recorder
+from torchsets.lab.typed import Json
 
 Config = TypeVar("Config")
 SCALES = ("smoke", "cpu", "full")  # an experiment may also have the scale demo
@@ -62,7 +63,7 @@ class Experiment(Generic[Config]):
     name: str
     summary: str
     config: type[Config]
-    scales: Mapping[str, Mapping[str, Any]]
+    scales: Mapping[str, Mapping[str, Json]]
     run: str
     tables: tuple[Table, ...] = ()
     split: Callable[[str, Config], dict[str, Config]] | None = None
@@ -80,7 +81,7 @@ class Experiment(Generic[Config]):
         loaded: Callable[[Config, Recorder], None] = getattr(import_module(module), function)
         return loaded
 
-    def datasets(self, config: Mapping[str, Any], scale: str) -> list[Dataset]:
+    def datasets(self, config: Mapping[str, Json], scale: str) -> list[Dataset]:
         """The datasets on disk that the fields of a configuration need."""
         if "dataset" in config:
             return [DATASETS[name] for name in self.data if name == config["dataset"]]
@@ -91,7 +92,8 @@ class Experiment(Generic[Config]):
         labels = {}
         at_scale = {**self.scales[scale]} if scale in SCALES else {}
         at_scale.pop("dataset", None)
-        defaults = {one.name: one.default for one in fields(self.config)}  # type: ignore[arg-type]
+        declared = fields(self.config)  # type: ignore[arg-type]  # it is a dataclass
+        defaults = {one.name: one.default for one in declared}
         for table in self.tables:
             differing = [
                 f"{name}={format_value(getattr(config, name))}"

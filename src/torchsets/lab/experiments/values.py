@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, TypeVar
 
 from torchsets.lab.experiments.experiment import Experiment, nearest
-from torchsets.lab.typed import from_json, type_name
+from torchsets.lab.typed import Json, from_json, type_name
 
 Config = TypeVar("Config")
 _WORDS = {"true": True, "1": True, "false": False, "0": False}
@@ -46,7 +46,8 @@ def config_from_json(experiment: Experiment[Config], content: object, where: str
     Raises:
         ValueError: For a field that the experiment does not have, or no longer has.
     """
-    names = [field.name for field in dataclasses.fields(experiment.config)]  # type: ignore[arg-type]
+    declared = dataclasses.fields(experiment.config)  # type: ignore[arg-type]  # it is a dataclass
+    names = [field.name for field in declared]
     unknown = sorted(set(content) - set(names)) if isinstance(content, Mapping) else []
     if unknown:
         raise ValueError(
@@ -56,7 +57,7 @@ def config_from_json(experiment: Experiment[Config], content: object, where: str
     return from_json(experiment.config, content, where)
 
 
-def config_to_json(config: Any) -> dict[str, Any]:
+def config_to_json(config: Any) -> dict[str, Json]:
     """Return a configuration as ``config.json`` holds it."""
     return {
         name: list(value) if isinstance(value, tuple) else value

@@ -9,12 +9,13 @@ import sys
 from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
-from typing import Any
+
+from torchsets.lab.typed import Json
 
 _PACKAGES = ("torchsets", "torch", "numpy", "scipy", "safetensors", "lapx", "scikit-learn")
 
 
-def describe_environment(device: str, code: str | None = None) -> dict[str, Any]:
+def describe_environment(device: str, code: str | None = None) -> dict[str, Json]:
     """Say with what, on what and how a run was started."""
     return {
         "started": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -45,7 +46,7 @@ def _package_versions() -> dict[str, str | None]:
     return versions
 
 
-def _git_state() -> dict[str, Any]:
+def _git_state() -> dict[str, Json]:
     """The commit of the checkout that the package is imported from, if it is from one."""
     source = Path(__file__).resolve().parents[2]
     try:

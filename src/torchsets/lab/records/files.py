@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
+from torchsets.lab.typed import Json
+
 SCHEMA_VERSION = 1
 _FULL = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
 _SURROGATE = re.compile(rb"\\u[dD][89a-fA-F]")  # half of a pair is no text
@@ -81,13 +83,13 @@ def sync(path: Path) -> None:
         os.close(handle)
 
 
-def write_json(path: Path, content: Mapping[str, Any], *, indent: int | None = 1) -> None:
+def write_json(path: Path, content: Mapping[str, Json], *, indent: int | None = 1) -> None:
     """Replace a JSON file in one step, with the schema version in front."""
     text = json.dumps({"schema_version": SCHEMA_VERSION, **finite(content)}, indent=indent)
     write_atomically(path, text + "\n")
 
 
-def read_json(path: Path) -> dict[str, Any]:
+def read_json(path: Path) -> dict[str, Json]:
     """Read a JSON file of a run folder; raise ``ValueError`` if it is broken or too new."""
     try:
         content = _parse(_read(path))
@@ -124,7 +126,7 @@ def finite(content: Any) -> Any:
     return content
 
 
-def read_lines(path: Path) -> list[dict[str, Any]]:
+def read_lines(path: Path) -> list[dict[str, Json]]:
     """Read a file of one JSON object per line; none if it is missing."""
     if not path.exists():
         return []

@@ -6,7 +6,6 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
 
 from torchsets.lab.figures import Figure, kind_of, to_record
 from torchsets.lab.records.environment import describe_environment
@@ -30,6 +29,7 @@ from torchsets.lab.records.run import (
     read_metrics,
     read_result,
 )
+from torchsets.lab.typed import Json
 
 VARIANTS = "variants"  # last part of the key of a table that takes other settings than the thesis'
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.=+-]*")
@@ -58,19 +58,19 @@ class Recorder:
         self,
         folder: Path,
         experiment: str,
-        config: Mapping[str, Any],
+        config: Mapping[str, Json],
         result: Result,
         lock: FolderLock | None,
         variants: Mapping[str, str],
     ) -> None:
         self.folder = folder
         self.experiment = experiment
-        self.config: dict[str, Any] = json.loads(json.dumps(finite(config)))  # as it is read back
+        self.config: dict[str, Json] = json.loads(json.dumps(finite(config)))  # as it is read back
         self._lock = lock  # None: writes nothing
         self._variants = variants
         self._tasks, self._tables, self._data = dict(result.tasks), dict(result.tables), result.data
         self._cells = {_place(cell): cell for cell in result.results}
-        self._metrics: list[dict[str, Any]] = []
+        self._metrics: list[dict[str, Json]] = []
 
     @classmethod
     def start(
@@ -79,7 +79,7 @@ class Recorder:
         *,
         experiment: str,
         scale: str,
-        config: Mapping[str, Any],
+        config: Mapping[str, Json],
         tables: Sequence[str] = (),
         variants: Mapping[str, str] | None = None,
         device: str = "cpu",
@@ -160,7 +160,7 @@ class Recorder:
         """What :meth:`add_task` has recorded so far, by task."""
         return dict(self._tasks)
 
-    def lines(self, task: str) -> list[dict[str, Any]]:
+    def lines(self, task: str) -> list[dict[str, Json]]:
         """What :meth:`add_metrics` has recorded so far of a task."""
         return [line for line in self._metrics if line["task"] == task]
 

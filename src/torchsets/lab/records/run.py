@@ -6,12 +6,11 @@ import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
 
 from torchsets.lab.figures import Figure, from_record
 from torchsets.lab.records.files import read_json, read_lines
 from torchsets.lab.records.repair import can_start_in
-from torchsets.lab.typed import from_json, is_number
+from torchsets.lab.typed import Json, from_json, is_number
 
 
 @dataclass(frozen=True)
@@ -62,7 +61,7 @@ class Environment:
     started: str
     command: str
     versions: dict[str, str | None]
-    hardware: dict[str, Any]
+    hardware: dict[str, Json]
     commit: str | None = None
     uncommitted_changes: bool | None = None
     code: str | None = None
@@ -95,10 +94,10 @@ class Run:
     folder: Path
     experiment: str
     scale: str
-    config: dict[str, Any]
+    config: dict[str, Json]
     tables: Sequence[str]
     environments: Sequence[Environment]
-    metrics: Sequence[Mapping[str, Any]]
+    metrics: Sequence[Mapping[str, Json]]
     complete: bool
     tasks: Mapping[str, Task]
     descriptions: Mapping[str, Description]
@@ -118,7 +117,7 @@ class Config:
     experiment: str
     scale: str
     tables: tuple[str, ...]
-    config: dict[str, Any]
+    config: dict[str, Json]
 
 
 @dataclass(frozen=True)
@@ -193,7 +192,7 @@ def read_environments(folder: Path) -> list[Environment]:
     return [_read_environment(path) for path in paths]
 
 
-def read_metrics(folder: Path) -> list[dict[str, Any]]:
+def read_metrics(folder: Path) -> list[dict[str, Json]]:
     """Read the lines of the learning curves."""
     path = folder / "metrics.jsonl"
     lines = read_lines(path)

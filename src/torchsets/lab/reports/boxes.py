@@ -1,13 +1,17 @@
 """Draw figures of kind ``boxes``: boxes in the unit square, coloured by a weight."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchsets._extras import import_extra
 from torchsets.lab.figures import Boxes, BoxSet
 from torchsets.lab.reports.canvas import panels_of
 
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
-def draw_boxes(boxes: Boxes) -> Any:
+
+def draw_boxes(boxes: Boxes) -> "Picture":
     """Draw the panels."""
     width = min(2.0, max(1.2, 8.8 / max(1, boxes.columns)))
     size = (width, width + 0.22)
@@ -17,7 +21,7 @@ def draw_boxes(boxes: Boxes) -> Any:
         return figure
 
 
-def draw_panel(axis: Any, panel: BoxSet) -> None:
+def draw_panel(axis: "Axes", panel: BoxSet) -> None:
     """Draw one image, light boxes first so that the sure ones stay visible."""
     colour_map = import_extra("matplotlib", "app").colormaps["RdYlBu"]
     rectangle = import_extra("matplotlib.patches", "app").Rectangle

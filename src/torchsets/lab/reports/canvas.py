@@ -4,9 +4,13 @@ import io
 import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchsets._extras import import_extra
+
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
 
 # Of middle lightness, so that they can be told apart on white and on black.
 COLOURS = (
@@ -47,7 +51,9 @@ svg { color: #1d2126; font-family: "DejaVu Sans", Verdana, sans-serif; }
 
 
 @contextmanager
-def panels_of(count: int, *, columns: int, size: tuple[float, float]) -> Iterator[Any]:
+def panels_of(
+    count: int, *, columns: int, size: tuple[float, float]
+) -> Iterator[tuple["Picture", list["Axes"]]]:
     """Yield a figure and ``count`` axes in a grid; ``size`` is that of one panel, in inches."""
     matplotlib = import_extra("matplotlib", "app")
     figure_module = import_extra("matplotlib.figure", "app")
@@ -63,7 +69,7 @@ def panels_of(count: int, *, columns: int, size: tuple[float, float]) -> Iterato
         yield figure, list(axes[:count])
 
 
-def to_svg(figure: Any, *, name: str, alt: str, alone: bool = False) -> str:
+def to_svg(figure: "Picture", *, name: str, alt: str, alone: bool = False) -> str:
     """Return an ``<svg>`` element that takes its text and line colours from the page.
 
     With ``alone`` it is a picture file, whose colours follow the light or dark theme.

@@ -1,6 +1,6 @@
 """Draw a recorded figure: choose the kind, return SVG."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchsets.lab.figures import Boxes, Figure, Frames, Heatmaps, Lines, Points
 from torchsets.lab.records import RecordedFigure
@@ -11,6 +11,9 @@ from torchsets.lab.reports.heatmaps import draw_heatmaps
 from torchsets.lab.reports.lines import draw_lines
 from torchsets.lab.reports.points import draw_points
 
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.figure import Figure as Picture
+
 
 def draw_figure(name: str, recorded: RecordedFigure, *, alone: bool = False) -> str:
     """Return the SVG of a figure.
@@ -20,7 +23,7 @@ def draw_figure(name: str, recorded: RecordedFigure, *, alone: bool = False) -> 
     return to_svg(_draw(recorded.figure), name=name, alt=recorded.alt, alone=alone)
 
 
-def _draw(figure: Figure) -> Any:
+def _draw(figure: Figure) -> "Picture":
     match figure:
         case Lines():
             return draw_lines(figure)

@@ -7,7 +7,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import replace
 from textwrap import wrap
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from torchsets._extras import import_extra
 from torchsets.lab.figures import (
@@ -26,13 +26,17 @@ from torchsets.lab.figures import (
 from torchsets.lab.reports import boxes, heatmaps, lines, points
 from torchsets.lab.reports.canvas import COLOURS, FAINT, INK, panels_of
 
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
 Entry = TypeVar("Entry")
 _RAMPS = {"grey": "gray", "diverging": "RdBu_r", "weights": "RdYlBu"}
 _LETTERS = 26  # that fit above a panel
 _RAMP_STEPS = 33  # neighbours cannot be told apart
 
 
-def draw_frames(frames: Frames) -> Any:
+def draw_frames(frames: Frames) -> "Picture":
     """Draw the start frame of all panels."""
     with panels_of(len(frames.panels), columns=4, size=(2.1, 2.2)) as (figure, axes):
         for axis, panel in zip(axes, frames.panels, strict=True):
@@ -59,7 +63,7 @@ def _ramp(colour_map: str) -> list[str]:
     return [to_hex(colours(step / (_RAMP_STEPS - 1))) for step in range(_RAMP_STEPS)]
 
 
-def _draw_start(axis: Any, panel: FramePanel, frames: Frames) -> None:
+def _draw_start(axis: "Axes", panel: FramePanel, frames: Frames) -> None:
     def first(entries: Sequence[Entry]) -> Entry:
         return entries[min(frames.start, len(entries) - 1)]
 
@@ -85,7 +89,7 @@ def _draw_start(axis: Any, panel: FramePanel, frames: Frames) -> None:
 
 
 def _draw_bars(
-    axis: Any,
+    axis: "Axes",
     panel: MovingBars,
     bars: Sequence[float | None],
     marks: Sequence[float | None] | None,
@@ -93,7 +97,9 @@ def _draw_bars(
     at = range(len(bars))
     axis.bar(at, [lines.number(bar) for bar in bars], color=COLOURS[0])
     if marks:
-        axis.hlines(marks, [x - 0.4 for x in at], [x + 0.4 for x in at], color=INK)
+        axis.hlines(
+            list(map(lines.number, marks)), [x - 0.4 for x in at], [x + 0.4 for x in at], color=INK
+        )
     axis.set_xticks(list(at), panel.names or [str(x + 1) for x in at])
     axis.set_ylim(*panel.range)
     lines.describe_axes(axis, panel)

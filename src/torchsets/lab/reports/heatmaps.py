@@ -1,13 +1,18 @@
 """Draw figures of kind ``heatmaps``: a grid of matrices."""
 
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchsets.lab.figures import Colours, Heatmaps, Matrix, Range
 from torchsets.lab.reports.canvas import panels_of
 from torchsets.lab.reports.lines import number
 
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+    from matplotlib.image import AxesImage
 
-def draw_heatmaps(heatmaps: Heatmaps) -> Any:
+
+def draw_heatmaps(heatmaps: Heatmaps) -> "Picture":
     """Draw the panels, each with its own range unless one is given for all."""
     panels, columns = heatmaps.panels, heatmaps.columns
     width = min(3.6, max(1.4, 8.4 / max(1, min(columns, len(panels)))))
@@ -19,7 +24,9 @@ def draw_heatmaps(heatmaps: Heatmaps) -> Any:
         return figure
 
 
-def draw_panel(axis: Any, panel: Matrix, *, colours: Colours, limits: Range | None) -> Any:
+def draw_panel(
+    axis: "Axes", panel: Matrix, *, colours: Colours, limits: Range | None
+) -> "AxesImage":
     """Draw one matrix; return the image."""
     low, high = limits or _range(panel, colours)
     image = axis.imshow(

@@ -1,17 +1,23 @@
 """Draw figures of kind ``lines``: curves in one or several panels."""
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchsets._extras import import_extra
 from torchsets.lab.figures import CursorLines, FramePanel, Line, Lines, Panel
 from torchsets.lab.reports.canvas import COLOURS, FAINT, INK, colour_scale, panels_of
+from torchsets.lab.typed import Json
+
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.axes import Axes
+    from matplotlib.axis import Axis
+    from matplotlib.figure import Figure as Picture
 
 _MOST_POINTS = 600  # more cannot be seen, and make the page heavy
 _FEW_POINTS = 12  # these are marked, or a single one would be invisible
 
 
-def draw_lines(lines: Lines) -> Any:
+def draw_lines(lines: Lines) -> "Picture":
     """Draw the panels; lines with the same label have the same colour in all of them."""
     panels = lines.panels
     width = 8.4 / max(1, min(lines.columns, len(panels)))
@@ -38,7 +44,7 @@ class Style:
         colours = colour_scale(self.values) if self.values else []
         self.by_value = dict(zip(self.values, colours, strict=True))
 
-    def of(self, line: Line) -> dict[str, Any]:
+    def of(self, line: Line) -> dict[str, Json]:
         rank = self.labels.index(line.label)
         colour = COLOURS[rank % len(COLOURS)]
         if line.value is not None:
@@ -54,7 +60,7 @@ class Style:
         }
 
 
-def draw_panel(axis: Any, panel: Panel, style: Style) -> None:
+def draw_panel(axis: "Axes", panel: Panel, style: Style) -> None:
     """Draw the lines of one panel."""
     draw_curves(axis, panel.lines, style)
     describe_axes(axis, panel)
@@ -70,18 +76,18 @@ def draw_panel(axis: Any, panel: Panel, style: Style) -> None:
         axis.set_ylim(*panel.y_range)
 
 
-def draw_curves(axis: Any, lines: Sequence[Line], style: Style) -> None:
+def draw_curves(axis: "Axes", lines: Sequence[Line], style: Style) -> None:
     """Draw lines on a grid."""
     for line in lines:
         stride = max(1, len(line.x) // _MOST_POINTS)
-        x, y = line.x[::stride], [number(value) for value in line.y[::stride]]
+        x, y = ([number(value) for value in values[::stride]] for values in (line.x, line.y))
         label = line.label if line.label and line.value is None else None
         marker = "o" if len(x) <= _FEW_POINTS else None
         axis.plot(x, y, label=label, marker=marker, markersize=3, **style.of(line))
     axis.grid(True, linewidth=0.5, alpha=0.5, color=FAINT)
 
 
-def describe_axes(axis: Any, panel: Panel | FramePanel | CursorLines) -> None:
+def describe_axes(axis: "Axes", panel: Panel | FramePanel | CursorLines) -> None:
     """Write title and labels."""
     axis.set_title(panel.title)
     axis.set_xlabel(panel.x_label)
@@ -93,8 +99,8 @@ def number(value: float | None) -> float:
     return float("nan") if value is None else value
 
 
-def _draw_legend(figure: Any, axes: Sequence[Any]) -> None:
-    handles: dict[str, Any] = {}
+def _draw_legend(figure: "Picture", axes: Sequence["Axes"]) -> None:
+    handles: dict[str, Json] = {}
     for axis in axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
@@ -107,7 +113,7 @@ def _draw_legend(figure: Any, axes: Sequence[Any]) -> None:
         )
 
 
-def _label_decades(axis: Any) -> None:
+def _label_decades(axis: "Axis") -> None:
     """Write 0.01 instead of matplotlib's formula, which the page would show as its source."""
     ticker = import_extra("matplotlib.ticker", "app")
     axis.set_major_formatter(ticker.FuncFormatter(lambda value, _: f"{value:g}"))

@@ -7,7 +7,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from torchsets._extras import import_extra
 from torchsets.lab.figures import Frames
@@ -17,6 +16,7 @@ from torchsets.lab.reports.figures import draw_figure
 from torchsets.lab.reports.frames import script_data
 from torchsets.lab.reports.tables import Table, collect_tables
 from torchsets.lab.reports.text import duration
+from torchsets.lab.typed import Json
 
 _UNDRAWABLE = (ValueError, TypeError, IndexError, OverflowError)  # of numbers that do not fit
 _NOT_A_DIFFERENCE = ("seed", "device")  # runs that differ only in these are averaged
@@ -64,7 +64,7 @@ class Section:
     experiment: str
     scale: str
     about_scale: str
-    config: dict[str, Any]
+    config: dict[str, Json]
     runs: list[Provenance]
     tables: list[Table]
     curves: list[Drawn]

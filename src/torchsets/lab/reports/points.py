@@ -2,16 +2,20 @@
 
 from collections.abc import Sequence
 from textwrap import wrap
-from typing import Any
+from typing import TYPE_CHECKING
 
 from torchsets.lab.figures import Points, PointSet, Range
 from torchsets.lab.reports.canvas import COLOURS, FAINT, INK, colour_scale, panels_of
 from torchsets.lab.reports.lines import number
 
+if TYPE_CHECKING:  # only for their types: matplotlib is an extra
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure as Picture
+
 _LETTERS = 18  # that fit above a panel
 
 
-def draw_points(points: Points) -> Any:
+def draw_points(points: Points) -> "Picture":
     """Draw the panels with equal axes and without ticks."""
     limits = points.range if points.limit is None else (-points.limit, points.limit)
     width = min(1.8, max(1.15, 8.8 / max(1, points.columns)))
@@ -22,7 +26,7 @@ def draw_points(points: Points) -> Any:
         return figure
 
 
-def draw_panel(axis: Any, panel: PointSet, limits: Range | None, *, letters: int) -> None:
+def draw_panel(axis: "Axes", panel: PointSet, limits: Range | None, *, letters: int) -> None:
     """Draw one set, with both axes from ``limits[0]`` to ``limits[1]``."""
     size = 26 if len(panel.points) <= 20 else 9
     if panel.target:
@@ -34,7 +38,7 @@ def draw_panel(axis: Any, panel: PointSet, limits: Range | None, *, letters: int
             axis.plot(x, y, color=FAINT, linewidth=0.8, zorder=1)
         colours = colours_of(panel.slots or [0] * len(panel.points))
         alpha = [0.15 + 0.85 * value for value in panel.values] if panel.values else 1
-        axis.scatter(x, y, s=size, c=colours, alpha=alpha, linewidths=0)
+        axis.scatter(x, y, s=size, c=colours, alpha=alpha, linewidths=0)  # type: ignore[arg-type]  # its stub lacks arrays
     axis.set_title("\n".join(wrap(panel.title, letters)), size=8)
     axis.set_aspect("equal", adjustable="box")
     axis.set_xticks([])

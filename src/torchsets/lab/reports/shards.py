@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsets.lab.records import Cell, Run, read_json
+from torchsets.lab.typed import Json
 
 _CHOICES = {"min": min, "max": max}
 
@@ -83,7 +84,7 @@ def _read_outcomes(folder: Path) -> list[_Outcome]:
     for path in sorted(folder.glob("*.json")):
         try:
             content = read_json(path)
-            shards = content.get("shards", content.get("pieces", []))  # pieces: version 0.1
+            shards = content.get("shards") or content.get("pieces") or []  # pieces: version 0.1
             folders = frozenset(str(shard["folder"]) for shard in shards)
             if folders:
                 merge = {name: str(how) for name, how in dict(content.get("merge", {})).items()}
@@ -108,7 +109,7 @@ def _merge_cells(cells: Sequence[Cell], choices: Mapping[str, str]) -> list[Cell
     return merged
 
 
-def _merge_configs(configs: Sequence[dict[str, Any]]) -> dict[str, Any]:
+def _merge_configs(configs: Sequence[dict[str, Json]]) -> dict[str, Json]:
     """Keep what all have in common; list the values of what differs."""
     merged = dict(configs[0])
     for name in merged:

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from importlib.metadata import version
 from itertools import count
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from torchsets.lab.experiments import find_experiment
 from torchsets.lab.experiments.digest import code_digest
@@ -14,6 +14,7 @@ from torchsets.lab.records import can_start_in, read_config
 from torchsets.lab.records.lock import LOCK_FILE, FolderLock
 from torchsets.lab.records.run import read_environments, read_result
 from torchsets.lab.reproduction.shards import Shard
+from torchsets.lab.typed import Json
 
 _SECONDS_TO_SAVE = 15.0  # a shard whose watcher was killed saves and stops within these
 
@@ -74,7 +75,7 @@ def _is_locked(folder: Path) -> bool:
 @dataclass(frozen=True)
 class _Known:
     folder: Path
-    what: tuple[str, str, dict[str, Any]]
+    what: tuple[str, str, dict[str, Json]]
     codes: set[tuple[str | None, str | None]]
     complete: bool
 

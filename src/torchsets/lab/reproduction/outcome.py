@@ -4,7 +4,6 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
 
 from torchsets.lab.experiments import Table
 from torchsets.lab.records import Run, read_run, write_atomically, write_json
@@ -17,6 +16,7 @@ from torchsets.lab.reports import (
 )
 from torchsets.lab.reports.shards import natural
 from torchsets.lab.reproduction.processes import Job
+from torchsets.lab.typed import Json
 
 
 def write_outcome(
@@ -81,7 +81,7 @@ def _about(jobs: Sequence[Job], merged: Sequence[Run], overrides: Sequence[str])
     return "\n".join(lines)
 
 
-def _describe(table: Table, jobs: Sequence[Job]) -> dict[str, Any]:
+def _describe(table: Table, jobs: Sequence[Job]) -> dict[str, Json]:
     shards = [
         {
             "name": job.shard.name,

@@ -16,6 +16,7 @@ from typing import Any, Protocol
 from torchsets.lab.reproduction.folders import Place
 from torchsets.lab.reproduction.shards import Shard
 from torchsets.lab.signals import stop_requests
+from torchsets.lab.typed import Json
 
 _SECONDS_BETWEEN_LOOKS = 0.1
 _PR_SET_PDEATHSIG = 1  # of Linux' prctl
@@ -51,10 +52,10 @@ class Job:
     def config_file(self) -> Path:
         return self.log.with_suffix(".config.json")
 
-    def read_progress(self) -> dict[str, Any]:
+    def read_progress(self) -> dict[str, Json]:
         """Task, step, steps, loss and seconds_left of the current training; empty before it."""
         try:
-            progress: dict[str, Any] = json.loads(self.progress_file.read_text(encoding="utf-8"))
+            progress: dict[str, Json] = json.loads(self.progress_file.read_text(encoding="utf-8"))
         except (OSError, ValueError):
             return {}
         return progress

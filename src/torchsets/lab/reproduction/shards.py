@@ -7,6 +7,7 @@ from typing import Any
 
 from torchsets.lab.experiments import Experiment, Table
 from torchsets.lab.experiments.values import config_from_overrides, config_to_json
+from torchsets.lab.typed import Json
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Shard:
     name: str
     experiment: str
     scale: str
-    config: dict[str, Any]
+    config: dict[str, Json]
 
     @property
     def seed(self) -> int:

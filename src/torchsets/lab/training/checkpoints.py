@@ -15,7 +15,7 @@ import textwrap
 import warnings
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 import torch
@@ -24,6 +24,7 @@ from safetensors.torch import load_file, save
 from torch import Tensor, nn
 
 from torchsets.lab.records.files import explained, sync
+from torchsets.lab.typed import Json
 
 SCHEMA_VERSION = 1
 _MAY_CHANGE = {"device"}  # a run may be resumed elsewhere
@@ -36,11 +37,11 @@ class Checkpoint(NamedTuple):
     """Tensors by name, and everything else as JSON."""
 
     tensors: dict[str, Tensor]
-    state: dict[str, Any]
+    state: dict[str, Json]
 
 
 def save_checkpoint(
-    folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Any], *, keep: int = 2
+    folder: Path, step: int, tensors: dict[str, Tensor], state: dict[str, Json], *, keep: int = 2
 ) -> None:
     """Write ``folder/STEP`` in one step, then remove all but the ``keep`` newest checkpoints."""
     writing, target = folder / "writing", folder / f"{step:09d}"
@@ -111,7 +112,7 @@ def load_weights(folder: Path, model: nn.Module) -> bool:
     return True
 
 
-def check_config(made_with: Mapping[str, Any], config: Mapping[str, Any], folder: Path) -> None:
+def check_config(made_with: Mapping[str, Json], config: Mapping[str, Json], folder: Path) -> None:
     """Raise ``ValueError`` if a run would resume with another configuration, naming the fields."""
     fields = sorted((made_with.keys() | config.keys()) - _MAY_CHANGE)
     changed = [
@@ -132,7 +133,7 @@ def capture(
     """Collect the weights, the optimiser and every random state."""
     saved = optimiser.state_dict()
     tensors = {f"model.{name}": tensor for name, tensor in model.state_dict().items()}
-    scalars: dict[str, dict[str, Any]] = {}
+    scalars: dict[str, dict[str, Json]] = {}
     for index, values in saved["state"].items():
         for key, value in values.items():
             if isinstance(value, Tensor):
@@ -185,7 +186,7 @@ def _restore(
 ) -> None:
     tensors, state = checkpoint
     model.load_state_dict(_below(tensors, "model."))
-    values: dict[int, dict[str, Any]] = {
+    values: dict[int, dict[str, Json]] = {
         int(index): dict(scalars) for index, scalars in state["optimiser"].items()
     }
     for name, tensor in _below(tensors, "optimiser.").items():
@@ -235,7 +236,7 @@ def _steps(folder: Path) -> list[Path]:
     return sorted((path for path in entries if path.name.isdigit()), reverse=True)
 
 
-def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> None:
+def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Json]) -> None:
     if folder.exists():  # left over from a crash
         shutil.rmtree(folder)
     folder.mkdir(parents=True)
@@ -250,7 +251,7 @@ def _write(folder: Path, tensors: dict[str, Tensor], state: dict[str, Any]) -> N
         sync(path)
 
 
-def _shown(config: Mapping[str, Any], field: str) -> str:
+def _shown(config: Mapping[str, Json], field: str) -> str:
     return json.dumps(config[field]) if field in config else "nothing"
 
 
@@ -270,7 +271,7 @@ def _read(path: Path) -> Checkpoint:
     return Checkpoint(load_file(path / _TENSORS), state)
 
 
-def _read_object(path: Path) -> dict[str, Any]:
+def _read_object(path: Path) -> dict[str, Json]:
     try:
         content = json.loads(path.read_bytes())
     except ValueError as error:

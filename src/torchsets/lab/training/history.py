@@ -2,7 +2,8 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+
+from torchsets.lab.typed import Json
 
 
 @dataclass(frozen=True)
@@ -18,7 +19,7 @@ class History:
         [(10, 0.5)]
     """
 
-    lines: Sequence[Mapping[str, Any]]
+    lines: Sequence[Mapping[str, Json]]
     seconds: float
 
     def curve(self, name: str) -> list[tuple[int, float]]:

@@ -111,7 +111,7 @@ def train(
     model.train()
     compute = _computation(model, loss, settings)
     with (
-        stop_requests(_end_now if processes.process_count() == 1 else None) as requests,
+        stop_requests(second_ends=processes.process_count() == 1) as requests,
         show_progress(task, start=state.step, steps=settings.steps) as show,
     ):
         while state.step < settings.steps:
@@ -295,7 +295,3 @@ def _evaluate(model: nn.Module, evaluate: Callable[[], Mapping[str, float]]) -> 
         values = evaluate()
     model.train()
     return values
-
-
-def _end_now() -> None:
-    raise KeyboardInterrupt

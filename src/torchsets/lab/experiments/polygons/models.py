@@ -2,7 +2,6 @@
 
 import math
 from functools import partial
-from typing import Any
 
 import torch
 from torch import Tensor, nn
@@ -12,6 +11,7 @@ from torchsets.decoders import DSPN, FSPoolAutoEncoder, LSTMDecoder, MLPDecoder,
 from torchsets.encoders import DeepSets
 from torchsets.lab.experiments.polygons.configs import AutoEncode, Decode
 from torchsets.lab.experiments.poolings import POOLINGS
+from torchsets.lab.typed import Json
 from torchsets.losses import SetPredictionLoss, hungarian_loss
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction
@@ -139,7 +139,7 @@ class PolygonModel(nn.Module):
 
 
 def _decoder(config: Decode, name: str, size: int) -> nn.Module:
-    shape: dict[str, Any] = {"slots": size, "features": 2, "variable_size": False}
+    shape: dict[str, Json] = {"slots": size, "features": 2, "variable_size": False}
     if name == "mlp":
         return MLPDecoder(config.latent, config.hidden, **shape)
     if name == "lstm":
