@@ -17,7 +17,7 @@ def small_digit_sets(split: str) -> LabelledSets:
     Example:
         >>> sets, labels = small_digit_sets("test")
         >>> sets
-        Sets(450 sets of 8 to 35 elements, 2 features, float32, cpu)
+        Sets(450 sets of 16 to 35 elements, 2 features, float32, cpu)
     """
     if split not in ("train", "test"):
         raise ValueError(f'split must be "train" or "test", got {split!r}')

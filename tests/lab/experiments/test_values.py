@@ -130,7 +130,7 @@ def test_json_may_leave_out_fields_that_are_newer_than_it():
         ({"sizes": 3}, r"config.json: sizes must be tuple\[int, ...\], got 3"),
         ({"sizes": [3, None]}, r"config.json: sizes must be int, got None"),
         ({"clip": "x"}, r"config.json: clip must be float \| None, got 'x'"),
-        ({"steps": 0}, r"steps must be at least 1, got 0"),
+        ({"steps": 0}, r"config.json: steps must be at least 1, got 0"),
         ([], r"config.json must be a JSON object, got \[\]"),
     ],
 )
