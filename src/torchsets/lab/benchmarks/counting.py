@@ -1,4 +1,6 @@
-"""The counting module beside the plain way: knots expanded, neighbours gathered, all pairs of rows.
+"""The counting module beside a straightforward implementation.
+
+That one expands knots, gathers neighbours and forms all pairs of rows.
 
 The gradient goes to the attention weights and the eight functions; boxes are data.
 """

@@ -1,4 +1,4 @@
-"""DSPN, unrolled and implicit: decoding and a full training step, beside the plain way."""
+"""DSPN, unrolled and implicit: decoding and a training step, beside straightforward code."""
 
 from collections.abc import Callable
 from functools import partial

@@ -1,7 +1,8 @@
 """Permutation-optimisation of random numbers, T = 6, 16 hidden units: one training step.
 
-The plain way concatenates all pairs, evaluates f on them and on the swapped ones, rewrites the
-N x N matrix in each normalisation, and multiplies P and X elementwise before summing.
+The straightforward implementation concatenates all pairs, evaluates f on them and on the swapped
+ones, rewrites the N x N matrix in each normalisation, and multiplies P and X elementwise before
+summing.
 """
 
 from collections.abc import Callable

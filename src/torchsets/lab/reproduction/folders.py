@@ -46,7 +46,7 @@ def wait_for_places(
 ) -> list[Place]:
     """:func:`find_places`, after other processes have left the folders.
 
-    A reproduction that was killed leaves shards that save first. Who goes on for longer is not
+    A reproduction that was killed leaves shards that save first. Who runs for longer is not
     one of those: starting the shard then fails and names the process.
     """
     places = find_places(shards, out)
