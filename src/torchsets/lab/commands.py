@@ -5,6 +5,7 @@ Each imports what it needs when it is called, so that ``torchsets --help`` is in
 
 import argparse
 import dataclasses
+import inspect
 import json
 import os
 import shlex
@@ -243,7 +244,7 @@ def _print_tables(runs: Sequence[Run], *, only: Sequence[str] = ()) -> None:
     from torchsets.lab.reports import collect_tables, table_as_text
 
     for table in collect_tables(runs):
-        if table.has_numbers and (not only or table.key in only):
+        if table.has_numbers and (not only or table.key.removesuffix("/variants") in only):
             print("\n" + table_as_text(table))
 
 
@@ -252,7 +253,7 @@ def _print_fields(experiment: Experiment[Any]) -> None:
 
     print(_RUN_HELP.replace("NAME", experiment.name).splitlines()[0] + "\n")
     print(experiment.summary + "\n")
-    print((experiment.config.__doc__ or "").strip() + "\n")
+    print((inspect.getdoc(experiment.config) or "") + "\n")
     for table in experiment.tables:
         about = thesis_tables().get(table.key)
         print(f"fills {table.key}" + (f" ({about.source}: {about.caption})" if about else ""))
