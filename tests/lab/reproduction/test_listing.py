@@ -94,6 +94,8 @@ def test_a_dataset_field_says_which_data_is_needed():
     experiment = replace(find_table("fspool/polygons-chamfer")[1], data=("mnist", "cifar10"))
     names = [one.name for one in experiment.datasets({"dataset": "cifar10"}, "cpu")]
     assert names == ["cifar10"]
-    assert experiment.datasets({"dataset": "digits"}, "cpu") == []
+    assert experiment.datasets({"dataset": "digits", "datasets": ["mnist"]}, "cpu") == []
+    published = {"dataset": "published", "datasets": ["mnist", "imagenet"]}
+    assert [one.name for one in experiment.datasets(published, "cpu")] == ["mnist"]
     assert len(experiment.datasets({}, "cpu")) == 2
     assert experiment.datasets({}, "smoke") == []

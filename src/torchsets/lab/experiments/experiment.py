@@ -57,7 +57,8 @@ class Experiment(Generic[Config]):
         split: A table's key and a configuration to independent ones, by the name of the shard,
             the longest first. None: there is one shard.
         data: Names of the datasets that it may need. A configuration with a field ``dataset``
-            needs the one that it names; others need all, except at scale smoke.
+            needs the one that it names, or if that is "published" those of its field ``datasets``;
+            others need all, except at scale smoke.
     """
 
     name: str
@@ -83,9 +84,12 @@ class Experiment(Generic[Config]):
 
     def datasets(self, config: Mapping[str, Json], scale: str) -> list[Dataset]:
         """The datasets on disk that the fields of a configuration need."""
-        if "dataset" in config:
-            return [DATASETS[name] for name in self.data if name == config["dataset"]]
-        return [DATASETS[name] for name in self.data if scale != "smoke"]
+        chosen = config.get("dataset")
+        if chosen == "published":
+            names = config["datasets"]
+        else:
+            names = [chosen] if chosen is not None else self.data if scale != "smoke" else ()
+        return [DATASETS[name] for name in self.data if name in names]
 
     def variants(self, config: Config, scale: str) -> dict[str, str]:
         """Say for each table that a configuration may not fill how it differs from the thesis'."""
