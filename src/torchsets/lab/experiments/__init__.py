@@ -17,7 +17,7 @@ from torchsets.lab.experiments.experiment import (
     nearest,
 )
 
-SUBJECTS = ("polygons", "mnist", "counting", "sorting")
+SUBJECTS = ("polygons", "mnist", "counting", "sorting", "mosaics")
 
 __all__ = [
     "SCALES",
