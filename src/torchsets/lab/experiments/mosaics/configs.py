@@ -218,6 +218,7 @@ EXPLICIT = Experiment(
     ),
 )
 
+_MONTH = {"smoke": "10 s", "cpu": "15 min", "full": "a month"}
 _FIXED_CLASSES = (*_FIXED, "classifier_steps", "width", "batch_statistics")
 CLASSIFY = Experiment(
     "mosaics-classify",
@@ -228,8 +229,8 @@ CLASSIFY = Experiment(
         "cpu": {
             "datasets": ("mnist", "cifar10"),
             "grids": (2, 3),
-            "steps": 1500,
-            "classifier_steps": 1500,
+            "steps": 600,
+            "classifier_steps": 1000,
             "width": 16,
         },
         "full": {},
@@ -238,9 +239,9 @@ CLASSIFY = Experiment(
     split=split_classify,
     data=("mnist", "cifar10"),
     tables=(
-        Table("perm/classify", takes=_WEEKS, fixed=_FIXED_CLASSES),
-        Table("perm/classify2", takes=_WEEKS, fixed=_FIXED_CLASSES),
-        Table("mosaics-classify", takes=_WEEKS, thesis=False),
+        Table("perm/classify", takes=_MONTH, fixed=_FIXED_CLASSES),
+        Table("perm/classify2", takes=_MONTH, fixed=_FIXED_CLASSES),
+        Table("mosaics-classify", takes=_MONTH, thesis=False),
     ),
 )
 
