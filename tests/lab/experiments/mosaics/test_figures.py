@@ -71,7 +71,7 @@ def test_models_that_do_not_compare_are_not_drawn(recorder):
     assert read_run(recorder.folder).figures == {}
     trained = Trained(build("po-u-tags"), [(1, 0.9), (2, 1.1)])
     draw_explicit(recorder, "digits 2x2", {"PO-U, ties broken": trained}, given, MNIST_COLOURS)
-    names = ("reconstructions", "costs", "sensitivity")
+    names = ("reconstructions", "costs", "sensitivity", "pair-gradients")
     assert set(read_run(recorder.folder).figures) == {
         "step-size digits 2x2",
         *(f"{name} digits 2x2 PO-U ties broken" for name in names),

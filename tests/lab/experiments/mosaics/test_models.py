@@ -3,7 +3,13 @@ import torch
 
 from torchsets.data import gather_tiles
 from torchsets.lab.experiments.mosaics.configs import DIGITS, Classify, Explicit, Source
-from torchsets.lab.experiments.mosaics.models import Judged, Mosaic, build_classifier, sensitivity
+from torchsets.lab.experiments.mosaics.models import (
+    Judged,
+    Mosaic,
+    build_classifier,
+    pair_gradients,
+    sensitivity,
+)
 
 SMALL = {"dataset": "digits", "datasets": ("mnist",), "features": 4, "hidden": 6}
 NAMES = ("linear", "po-u", "po-la", "po-u-tags", "po-la-tags")
@@ -51,6 +57,15 @@ def test_costs_and_sensitivity_agree_with_the_authors_numbers(golden):
     torch.testing.assert_close(costs.flip(1), arrays["costs_raw"], rtol=1e-6, atol=1e-10)
     maps = sensitivity(model, tiles)  # F1, then F2, as theirs
     torch.testing.assert_close(maps, arrays["sensitivity"], rtol=1e-6, atol=1e-10)
+
+
+def test_gradients_of_pairs_agree_with_the_authors_numbers(golden):
+    arrays = golden("mosaic_analysis_2x2")
+    model, tiles = authors(arrays)
+    found = pair_gradients(model, tiles[:1])
+    assert found.pairs == [tuple(pair) for pair in arrays["pairs"].tolist()]
+    for actual, name in ((found.first, "gradient_first"), (found.second, "gradient_second")):
+        torch.testing.assert_close(actual, arrays[name], rtol=1e-6, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsets.data import ColourScale, tiles_to_image
-from torchsets.lab.experiments.mosaics.models import Mosaic, sensitivity
+from torchsets.lab.experiments.mosaics.models import Mosaic, pair_gradients, sensitivity
 from torchsets.lab.figures import (
     FramePanel,
     Frames,
@@ -52,6 +52,8 @@ def draw_explicit(
         draw_reconstructions(recorder, label, one.model, examples.shown, colours)
         draw_costs(recorder, label, one.model, examples.shown[:1], colours)
         draw_sensitivity(recorder, label, one.model, examples.many)
+        if one.model.grid == (2, 2):  # more tiles make too many pairs
+            draw_pair_gradients(recorder, label, one.model, examples.shown[:1], colours)
 
 
 def draw_implicit(
@@ -144,6 +146,39 @@ def draw_sensitivity(recorder: Recorder, label: str, model: Mosaic, tiles: Tenso
         caption="Mean size of the gradient of the costs in each pixel of a tile, over "
         f"{len(tiles)} test pictures; white is most, black is least.",
         alt="Two maps of the pixels of a tile, one for each cost.",
+    )
+
+
+def draw_pair_gradients(
+    recorder: Recorder, label: str, model: Mosaic, tiles: Tensor, colours: ColourScale
+) -> None:
+    """Record how the costs of each pair of the tiles (1, N, C, h, w) react to their pixels."""
+    gradients = pair_gradients(model, tiles.to(next(model.parameters()).device))
+    pixels = colours.undo(tiles)[0].mean(dim=1)  # (N, h, w)
+    first, second = gradients.first.cpu(), gradients.second.cpu()
+    limit = max(first.abs().max().item(), second.abs().max().item(), 1e-12)
+    panels: list[FramePanel] = []
+    for which, maps, name in ((0, first, "first tile"), (1, second, "second tile")):
+        shown = [pixels[pair[which]].tolist() for pair in gradients.pairs]
+        panels.append(MovingMatrix(shown, range=(0, 1), title=f"The {name}"))
+        for channel, cost in enumerate(("F1", "F2")):
+            panels.append(
+                MovingMatrix(
+                    maps[:, channel].tolist(),
+                    range=(-limit, limit),
+                    title=f"{cost}, gradient in the {name}",
+                    colours="diverging",
+                )
+            )
+    recorder.add_figure(
+        f"pair-gradients {_plain(label)}",
+        Frames(Slider("Pair", list(range(1, 1 + len(gradients.pairs)))), panels),
+        title=f"What in two tiles decides their order, {label}",
+        caption="Gradient of the cost of putting a tile before the other one in each of its "
+        "pixels. Red: a brighter pixel makes the tile belong further to the right (F1) or to the "
+        "bottom (F2); blue: to the left or to the top. Not chosen: all pairs of the first picture "
+        "of the test set.",
+        alt="Two tiles, and for each of them a map of red and blue pixels for both costs.",
     )
 
 

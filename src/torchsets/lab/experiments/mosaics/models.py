@@ -1,6 +1,7 @@
 """The models that put tiles together, and the classifier of what comes out."""
 
-from typing import cast
+from itertools import combinations
+from typing import NamedTuple, cast
 
 import torch
 from torch import Tensor, nn
@@ -115,6 +116,34 @@ def sensitivity(model: Mosaic, tiles: Tensor) -> Tensor:
             total += gradient.abs().sum(dim=0).mean(dim=(0, 1))
         maps.append(total)
     return torch.stack(maps)
+
+
+class PairGradients(NamedTuple):
+    """How the costs of pairs i < j of tiles react to the pixels of these tiles.
+
+    Attributes:
+        pairs: The pairs, M of them.
+        first: dF(i, j) / d tile i, averaged over colours, (M, 2, h, w): the thesis' F1, then F2.
+        second: dF(j, i) / d tile j, likewise.
+    """
+
+    pairs: list[tuple[int, int]]
+    first: Tensor
+    second: Tensor
+
+
+def pair_gradients(model: Mosaic, tiles: Tensor) -> PairGradients:
+    """Differentiate the costs between the tiles (1, N, C, h, w) of one picture."""
+    given = tiles.detach().requires_grad_()
+    costs = model.costs(given)[0].flip(0)  # F1 first
+    pairs = list(combinations(range(tiles.shape[1]), 2))
+    first, second = [], []
+    for i, j in pairs:
+        gradients = [torch.autograd.grad(cost[i, j], given, retain_graph=True)[0] for cost in costs]
+        both = torch.stack(gradients)[:, 0].mean(dim=2)  # (2, N, h, w)
+        first.append(both[:, i])
+        second.append(-both[:, j])  # F(j, i) is -F(i, j)
+    return PairGradients(pairs, torch.stack(first), torch.stack(second))
 
 
 def build_classifier(config: Classify, source: Source, *, fspool: bool = False) -> ResNet:
