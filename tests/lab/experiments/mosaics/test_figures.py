@@ -52,13 +52,14 @@ def test_tiles_are_sorted_by_each_cost(recorder):
     model, (_, tiles) = build("po-u"), examples(1)
     draw_costs(recorder, "digits 2x2 PO-U", model, tiles, MNIST_COLOURS)
     shown = figure(recorder, "costs digits 2x2 PO-U")
-    strips, costs = (torch.tensor(panel.matrices) for panel in shown.panels)
+    diagonals, costs = (torch.tensor(panel.matrices) for panel in shown.panels)
     assert (costs.sum(dim=2).diff(dim=1) >= -1e-4).all()
     raw = model.costs(tiles)[0, 1]  # F1: from left to right
     first = raw.sum(dim=1).argmin()
     torch.testing.assert_close(costs[0].sum(dim=1)[0], raw.sum(dim=1)[first], atol=1e-3, rtol=0)
     top = MNIST_COLOURS.undo(tiles)[0, first, 0]
-    torch.testing.assert_close(strips[0, :4], top, atol=1e-4, rtol=0)
+    torch.testing.assert_close(diagonals[0, :4, :4], top, atol=1e-4, rtol=0)
+    assert diagonals.shape == (2, 16, 16)
 
 
 def test_models_that_do_not_compare_are_not_drawn(recorder):

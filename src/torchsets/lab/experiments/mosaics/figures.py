@@ -21,6 +21,8 @@ from torchsets.lab.figures import (
 )
 from torchsets.lab.records import Recorder
 
+_LARGEST_GRID = 3  # whose costs are drawn
+
 
 class Trained(NamedTuple):
     """A model, and pairs (training step, inner step size) if it has one."""
@@ -50,7 +52,8 @@ def draw_explicit(
     for row, one in comparing.items():
         label = f"{column} {row}"
         draw_reconstructions(recorder, label, one.model, examples.shown, colours)
-        draw_costs(recorder, label, one.model, examples.shown[:1], colours)
+        if one.model.grid[0] <= _LARGEST_GRID:
+            draw_costs(recorder, label, one.model, examples.shown[:1], colours)
         draw_sensitivity(recorder, label, one.model, examples.many)
         if one.model.grid == (2, 2):  # more tiles make too many pairs
             draw_pair_gradients(recorder, label, one.model, examples.shown[:1], colours)
@@ -112,14 +115,14 @@ def draw_costs(
     """Draw both costs between the tiles (1, N, C, h, w) of one picture, sorted by each."""
     both = model.costs(tiles.to(next(model.parameters()).device))[0].cpu()
     pixels = colours.undo(tiles)[0].mean(dim=1)  # (N, h, w)
-    strips, costs = [], []
+    diagonals, costs = [], []
     for channel in (1, 0):
         order = both[channel].sum(dim=1).argsort()
-        strips.append(pixels[order].flatten(0, 1).tolist())
+        diagonals.append(torch.block_diag(*pixels[order]).tolist())
         costs.append(both[channel][order][:, order].tolist())
     limit = both.abs().max().item()
     panels: list[FramePanel] = [
-        MovingMatrix(strips, range=(0, 1), title="Tiles, the first on top"),
+        MovingMatrix(diagonals, range=(0, 1), title="Tiles, the first on top"),
         MovingMatrix(costs, range=(-limit, limit), title="Costs between them", colours="diverging"),
     ]
     texts = ["F1: from left to right", "F2: from top to bottom"]
@@ -128,9 +131,9 @@ def draw_costs(
         Frames(Slider("Cost", [1, 2]), panels, texts=texts),
         title=f"The learned costs between the tiles of a picture, {label}",
         caption="Blue: the tile of the row belongs before the tile of the column, red: after it. "
-        "The tiles are sorted by the sum of their row. Not chosen: the first picture of the test "
+        "The tiles are sorted by the sum of their row, and shown on the diagonal. Not chosen: the first picture of the test "
         "set.",
-        alt="Tiles in a column and the matrix of costs between them, blue above the diagonal.",
+        alt="Tiles along a diagonal and the matrix of costs between them, blue above the diagonal.",
     )
 
 
