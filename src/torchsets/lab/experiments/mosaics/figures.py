@@ -118,7 +118,8 @@ def draw_costs(
     diagonals, costs = [], []
     for channel in (1, 0):
         order = both[channel].sum(dim=1).argsort()
-        diagonals.append(torch.block_diag(*pixels[order]).tolist())
+        diagonal = torch.block_diag(*pixels[order])  # type: ignore[no-untyped-call]  # torch's is
+        diagonals.append(diagonal.tolist())
         costs.append(both[channel][order][:, order].tolist())
     limit = both.abs().max().item()
     panels: list[FramePanel] = [
@@ -131,8 +132,8 @@ def draw_costs(
         Frames(Slider("Cost", [1, 2]), panels, texts=texts),
         title=f"The learned costs between the tiles of a picture, {label}",
         caption="Blue: the tile of the row belongs before the tile of the column, red: after it. "
-        "The tiles are sorted by the sum of their row, and shown on the diagonal. Not chosen: the first picture of the test "
-        "set.",
+        "The tiles are sorted by the sum of their row, and shown on the diagonal. Not chosen: the "
+        "first picture of the test set.",
         alt="Tiles along a diagonal and the matrix of costs between them, blue above the diagonal.",
     )
 
