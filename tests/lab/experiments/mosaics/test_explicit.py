@@ -115,3 +115,44 @@ def test_training_lowers_the_error(tmp_path):
     values = {cell.table: cell.value for cell in run.cells if cell.model == "PO-U"}
     assert values["mosaics/error"] < 0.7  # a random order: about 2.5
     assert values["mosaics/restored"] > 40
+
+
+def tiny(**changes):
+    return Explicit(
+        grids=(2,), models=("po-u",), steps=1, batch_size=2, features=2, hidden=2, **changes
+    )
+
+
+def test_a_part_of_the_published_files_is_named_in_the_rows(tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    folder = tmp_path / "cifar10" / "cifar-10-batches-bin"
+    folder.mkdir(parents=True)
+    generator = torch.Generator().manual_seed(0)
+    for name, count in (("data_batch_1.bin", 7), ("test_batch.bin", 5)):
+        records = torch.randint(256, (count, 3073), dtype=torch.uint8, generator=generator)
+        records[:, 0] = 3
+        (folder / name).write_bytes(records.numpy().tobytes())
+    config = tiny(datasets=("cifar10",))
+    run = run_experiment("mosaics", config, scale="full", folder=tmp_path / "run")
+    rows = {cell.model for cell in run.cells if cell.table.startswith("perm/")}
+    assert len(rows) == 1
+    assert rows.pop().startswith("PO-U, part of CIFAR10: 7 and 5 pictures")
+    assert {cell.column for cell in run.cells} == {"CIFAR10 2x2"}
+
+
+def test_imagenet_is_read_from_folders_of_pictures(tmp_path, monkeypatch):
+    image = pytest.importorskip("PIL.Image")
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    config = tiny(datasets=("imagenet",))
+    with pytest.raises(FileNotFoundError, match=r"ILSVRC2012_img_train.tar from https://image-net"):
+        run_experiment("mosaics", config, scale="full", folder=tmp_path / "missing")
+    for split in ("train", "val"):
+        for number, name in enumerate(("n01440764", "n01443537")):
+            folder = tmp_path / "imagenet" / split / name
+            folder.mkdir(parents=True)
+            for index in range(2):
+                shade = 40 * (2 * number + index)
+                image.new("RGB", (70, 90), (shade, 200 - shade, 9)).save(folder / f"{index}.png")
+    run = run_experiment("mosaics", config, scale="full", folder=tmp_path / "run")
+    assert run.complete
+    assert {cell.column for cell in run.cells} == {"ImageNet64 2x2"}
