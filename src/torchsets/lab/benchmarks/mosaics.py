@@ -45,7 +45,7 @@ def _prepare(build: Callable[[], "_Model"], alone: bool) -> Callable[[], object]
         model.zero_grad()
         features = known if alone else model.describe(tiles)
         loss = (model.order_tiles(features, tiles) - tiles).square().mean()
-        loss.backward()  # type: ignore[no-untyped-call]
+        loss.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
         return loss.detach()
 
     return step
