@@ -31,6 +31,7 @@ _AREAS = (
     "data",
     "decoders",
     "encoders",
+    "flat",
     "lab",
     "losses",
     "matching",
