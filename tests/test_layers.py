@@ -14,7 +14,7 @@ LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
-    ["sets", "collating", "flat"],
+    ["sets", "collating", "flat", "graphs"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],

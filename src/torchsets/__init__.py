@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchsets.collating import collate as collate
+    from torchsets.graphs import GraphBatch as GraphBatch
     from torchsets.padded import SetBatch as SetBatch
     from torchsets.padded import SetPrediction as SetPrediction
     from torchsets.padded import pad as pad
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "GraphBatch": "graphs",
     "SetBatch": "padded",
     "SetPrediction": "padded",
     "Sets": "sets",
@@ -32,6 +34,7 @@ _AREAS = (
     "decoders",
     "encoders",
     "flat",
+    "graphs",
     "lab",
     "losses",
     "matching",
@@ -47,7 +50,7 @@ _AREAS = (
     "testing",
 )
 
-__all__ = ["SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]
+__all__ = ["GraphBatch", "SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]
 
 
 def __getattr__(name: str) -> Any:
