@@ -108,13 +108,14 @@ class Graphs:
         self._starts = self.sizes.cumsum(0) - self.sizes
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(nodes):
             raise ValueError(f"edges must be between the {len(nodes)} nodes, got others")
-        owners = torch.searchsorted(self.sizes.cumsum(0), edges, right=True)
-        if not torch.equal(owners[0], owners[1]):
+        graph_of = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
+        owners = graph_of[edges[0]]
+        if not torch.equal(owners, graph_of[edges[1]]):
             raise ValueError("edges must join nodes of one graph, got some between two graphs")
         # By graph, so that those of a batch are runs; the order within a graph stays.
-        order = owners[0].argsort(stable=True)
-        self.edges = edges[:, order]
-        self.edge_counts = torch.bincount(owners[0], minlength=len(self.sizes))
+        in_order = bool((owners[1:] >= owners[:-1]).all())
+        self.edges = edges if in_order else edges[:, owners.argsort(stable=True)]
+        self.edge_counts = torch.bincount(owners, minlength=len(self.sizes))
         self._edge_starts = self.edge_counts.cumsum(0) - self.edge_counts
 
     @property
