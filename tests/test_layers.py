@@ -18,6 +18,7 @@ LINES = [
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],
+    ["interop"],
     ["lab.typed", "lab.signals"],
     ["lab.figures"],
     ["lab.records"],

@@ -35,6 +35,7 @@ _AREAS = (
     "encoders",
     "flat",
     "graphs",
+    "interop",
     "lab",
     "losses",
     "matching",

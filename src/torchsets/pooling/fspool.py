@@ -107,6 +107,13 @@ class FSPool(nn.Module):
             raise ValueError(f"temperature must be above 0, or None, got {temperature}")
         self.weight = _initial_weight(features, pieces, init)
         self.temperature = temperature
+        self._init = init
+
+    def reset_parameters(self) -> None:
+        """Give the weights a new start, as at construction."""
+        features, points = self.weight.shape
+        with torch.no_grad():
+            self.weight.copy_(_initial_weight(features, points - 1, self._init))
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check(elements)
