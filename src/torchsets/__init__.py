@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from torchsets.collating import collate as collate
+    from torchsets.graphs import GraphBatch as GraphBatch
     from torchsets.padded import SetBatch as SetBatch
     from torchsets.padded import SetPrediction as SetPrediction
     from torchsets.padded import pad as pad
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 
 _HOMES = {
+    "GraphBatch": "graphs",
     "SetBatch": "padded",
     "SetPrediction": "padded",
     "Sets": "sets",
@@ -31,6 +33,9 @@ _AREAS = (
     "data",
     "decoders",
     "encoders",
+    "flat",
+    "graphs",
+    "interop",
     "lab",
     "losses",
     "matching",
@@ -46,7 +51,7 @@ _AREAS = (
     "testing",
 )
 
-__all__ = ["SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]
+__all__ = ["GraphBatch", "SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]
 
 
 def __getattr__(name: str) -> Any:

@@ -81,7 +81,7 @@ class SetBatch(NamedTuple):
 
         The mask stays bool. As with tensors, ``batch.to(torch.float64)`` works.
         """
-        device, dtype = _device_and_dtype(device, dtype)
+        device, dtype = device_and_dtype(device, dtype)
         return SetBatch(
             self.elements.to(device, dtype, non_blocking=non_blocking),
             self.mask.to(device, non_blocking=non_blocking),
@@ -141,7 +141,7 @@ class SetPrediction(NamedTuple):
         non_blocking: bool = False,
     ) -> "SetPrediction":
         """The same prediction, its trajectory included, on another device or in another dtype."""
-        device, dtype = _device_and_dtype(device, dtype)
+        device, dtype = device_and_dtype(device, dtype)
         return self._map(lambda tensor: tensor.to(device, dtype, non_blocking=non_blocking))
 
     def pin_memory(self) -> "SetPrediction":
@@ -158,10 +158,10 @@ class SetPrediction(NamedTuple):
 
     def __repr__(self) -> str:
         *_, sets, slots, features = self.elements.shape
-        steps = "" if self.trajectory is None else f"{_plural(len(self.trajectory.loss), 'step')}, "
+        steps = "" if self.trajectory is None else f"{plural(len(self.trajectory.loss), 'step')}, "
         return (
-            f"SetPrediction({_plural(sets, 'set')} of {_plural(slots, 'slot')}, "
-            f"{_plural(features, 'feature')}, {steps}{_place(self.elements)})"
+            f"SetPrediction({plural(sets, 'set')} of {plural(slots, 'slot')}, "
+            f"{plural(features, 'feature')}, {steps}{place(self.elements)})"
         )
 
 
@@ -237,16 +237,19 @@ def slots_for(sizes: Tensor, size: int | None) -> int:
 
 def describe_sets(sizes: Tensor, elements: Tensor) -> str:
     """What a ``repr`` says about sets: how many, how large, of what."""
+    features = plural(elements.shape[-1], "feature")
+    return f"{plural(len(sizes), 'set')} of {span(sizes, 'element')}, {features}, {place(elements)}"
+
+
+def span(sizes: Tensor, word: str) -> str:
+    """How large sets are, such as ``0 to 9 elements``."""
     try:
         known = sizes.tolist()
     except RuntimeError:  # a tensor without values: on the meta device, or traced
-        span = "unknown size"
-    else:
-        smallest, largest = (min(known), max(known)) if known else (0, 0)
-        span = _plural(largest, "element") if known else "no elements"
-        span = span if smallest == largest else f"{smallest} to {span}"
-    features = _plural(elements.shape[-1], "feature")
-    return f"{_plural(len(sizes), 'set')} of {span}, {features}, {_place(elements)}"
+        return "unknown size"
+    smallest, largest = (min(known), max(known)) if known else (0, 0)
+    text = plural(largest, word) if known else f"no {word}s"
+    return text if smallest == largest else f"{smallest} to {text}"
 
 
 def _pad_flat(values: Tensor, sizes: Tensor, size: int | None = None) -> SetBatch:
@@ -256,9 +259,10 @@ def _pad_flat(values: Tensor, sizes: Tensor, size: int | None = None) -> SetBatc
     return SetBatch(rows.view(*mask.shape, values.shape[1]), mask)
 
 
-def _device_and_dtype(
+def device_and_dtype(
     device: Device | torch.dtype | None, dtype: torch.dtype | None
 ) -> tuple[Device | None, torch.dtype | None]:
+    """Tell the two arguments of a ``to`` apart, where the first may be the dtype."""
     if isinstance(device, torch.dtype):
         if dtype is not None:
             raise TypeError(f"to takes a device and a dtype, got the dtypes {device} and {dtype}")
@@ -268,11 +272,13 @@ def _device_and_dtype(
     return device, dtype
 
 
-def _plural(count: int, word: str) -> str:
+def plural(count: int, word: str) -> str:
+    """A number and its noun: ``1 set``, ``2 sets``."""
     return f"{count} {word}{'s' * (count != 1)}"
 
 
-def _place(tensor: Tensor) -> str:
+def place(tensor: Tensor) -> str:
+    """The dtype and device of a tensor, as a ``repr`` says them."""
     return f"{str(tensor.dtype).removeprefix('torch.')}, {tensor.device}"
 
 

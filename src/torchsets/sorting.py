@@ -76,7 +76,7 @@ def descending_order(rows: Tensor, mask: Tensor | None = None) -> Tensor:
         Indices, shaped like ``rows``, long. nan counts as an extreme, at either end.
     """
     rows = rows.detach()
-    if _runs_on_numpy(rows):
+    if runs_on_numpy(rows):
         return _numpy_order(rows, mask)
     if mask is None:
         return _plain_order(rows)
@@ -223,7 +223,8 @@ def _blocks(matrices: Tensor) -> list[slice]:
     return [slice(start, start + count) for start in range(0, max(1, len(matrices)), count)]
 
 
-def _runs_on_numpy(rows: Tensor) -> bool:
+def runs_on_numpy(rows: Tensor) -> bool:
+    """Whether these numbers can be sorted with numpy, here and now."""
     return (
         rows.device.type == "cpu"
         and type(rows) is Tensor  # a subclass, such as a fake tensor, has no numbers to sort
@@ -264,7 +265,7 @@ def _sort_packed_rows(
 
     The index makes the sort stable, and is what remains of the key afterwards.
     """
-    falling = _falling_integers((numbers + np.float32(0)).view(np.int32))
+    falling = falling_integers((numbers + np.float32(0)).view(np.int32))
     if real is not None:
         falling[~real] = np.iinfo(np.int32).max
     order[...] = falling
@@ -278,7 +279,7 @@ def _argsort_rows(
     numbers: NDArray[np.float64], real: NDArray[np.bool_] | None, order: NDArray[np.int64]
 ) -> None:
     """Sort float64, too wide to pack: numpy's fast unstable sort, again for rows with ties."""
-    falling = _falling_integers((numbers + 0.0).view(np.int64))
+    falling = falling_integers((numbers + 0.0).view(np.int64))
     if real is not None:  # padding gets keys of its own, so that it does not tie
         highest = np.iinfo(np.int64).max - falling.shape[1]
         falling = np.where(real, falling, highest + np.arange(falling.shape[1]))
@@ -288,7 +289,7 @@ def _argsort_rows(
     order[tied] = falling[tied].argsort(axis=1, kind="stable")
 
 
-def _falling_integers(bits: NDArray[Any]) -> NDArray[Any]:
+def falling_integers(bits: NDArray[Any]) -> NDArray[Any]:
     """Turn the bits of floats, in place, into integers of the reverse order.
 
     Adding 0 beforehand makes -0.0 equal to 0.0. A nan is an extreme, at either end.

@@ -29,6 +29,7 @@ from torchsets.data.tiles import (
     tiles_to_image,
 )
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
+from torchsets.data.tu import LabelledGraphs, read_tu, tu_graphs
 
 __all__ = [
     "CIFAR10_COLOURS",
@@ -36,6 +37,7 @@ __all__ = [
     "MNIST_COLOURS",
     "ColourScale",
     "CountingSets",
+    "LabelledGraphs",
     "LabelledSets",
     "Minibatches",
     "PictureFolder",
@@ -54,12 +56,14 @@ __all__ = [
     "mosaic_size",
     "random_polygons",
     "read_idx",
+    "read_tu",
     "resize_and_crop",
     "resize_bilinear",
     "shuffle_tiles",
     "small_digit_sets",
     "tiles_to_image",
     "toy_counting_sets",
+    "tu_graphs",
     "turned_polygons",
     "with_mask_feature",
 ]

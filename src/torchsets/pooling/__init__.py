@@ -1,20 +1,28 @@
-"""Set to vector: sum, mean, max, min, and featurewise sort pooling."""
+"""Set to vector: sum, mean, max, min, and featurewise sort pooling; padded sets and flat ones."""
 
-from torchsets.pooling.fspool import FSPool, FSUnpool, fspool
-from torchsets.pooling.max import MaxPool, MinPool, max_pool, min_pool
-from torchsets.pooling.mean import MeanPool, mean_pool
-from torchsets.pooling.sum import SumPool, sum_pool
+from torchsets.pooling.by_size import BySize, by_size
+from torchsets.pooling.fspool import FSPool, FSUnpool, fspool, fspool_flat
+from torchsets.pooling.max import MaxPool, MinPool, max_pool, max_pool_flat, min_pool, min_pool_flat
+from torchsets.pooling.mean import MeanPool, mean_pool, mean_pool_flat
+from torchsets.pooling.sum import SumPool, sum_pool, sum_pool_flat
 
 __all__ = [
+    "BySize",
     "FSPool",
     "FSUnpool",
     "MaxPool",
     "MeanPool",
     "MinPool",
     "SumPool",
+    "by_size",
     "fspool",
+    "fspool_flat",
     "max_pool",
+    "max_pool_flat",
     "mean_pool",
+    "mean_pool_flat",
     "min_pool",
+    "min_pool_flat",
     "sum_pool",
+    "sum_pool_flat",
 ]

@@ -4,7 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._checks import check_elements, check_mask, check_shape
+from torchsets.flat import check_flat, flat_ranks, flat_sums, set_numbers, sort_flat
 from torchsets.piecewise import hat_basis
+from torchsets.pooling.by_size import by_size
 from torchsets.sorting import neural_sort, sort_features
 
 
@@ -42,6 +44,35 @@ def fspool(elements: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tens
     return _weighted_sum(values.transpose(1, 2), weight, mask).to(elements.dtype)
 
 
+def fspool_flat(values: Tensor, sizes: Tensor, weight: Tensor) -> Tensor:
+    """:func:`fspool` of flat sets, without padding: a huge set costs the others nothing.
+
+    Args:
+        values: The elements of all sets, one set after the other, (total, D), floating point.
+        sizes: The number of elements of each set, (B,), integer.
+        weight: The D functions at K >= 2 evenly spaced points, (D, K).
+
+    Returns:
+        One vector per set, (B, D), with the numbers of :func:`fspool`.
+
+    Raises:
+        ValueError: If a shape or dtype differs from the above.
+
+    Example:
+        >>> values = torch.tensor([[1.0], [5.0], [3.0], [7.0]])
+        >>> fspool_flat(values, torch.tensor([3, 1]), torch.tensor([[1.0, 0.0, -1.0]]))
+        tensor([[4.],
+                [7.]])
+    """
+    check_flat(values, sizes)
+    check_shape(weight, (values.shape[1], None), name="weight", letters="(D, K)")
+    exact = _exact_dtype(values, weight)
+    with torch.autocast(values.device.type, enabled=False):  # a sum over many ranks
+        basis = _flat_basis(sizes, values.shape[0], weight.shape[1], exact)
+        weighted = sort_flat(values, sizes).to(exact) * (basis @ weight.to(exact).t())
+        return flat_sums(weighted, sizes).to(values.dtype)
+
+
 class FSPool(nn.Module):
     """:func:`fspool` with learned weights, and the order for an :class:`FSUnpool`.
 
@@ -76,6 +107,13 @@ class FSPool(nn.Module):
             raise ValueError(f"temperature must be above 0, or None, got {temperature}")
         self.weight = _initial_weight(features, pieces, init)
         self.temperature = temperature
+        self._init = init
+
+    def reset_parameters(self) -> None:
+        """Give the weights a new start, as at construction."""
+        features, points = self.weight.shape
+        with torch.no_grad():
+            self.weight.copy_(_initial_weight(features, points - 1, self._init))
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         self._check(elements)
@@ -118,6 +156,15 @@ class FSPool(nn.Module):
             values = (order @ rows.unsqueeze(-1)).squeeze(-1)
         pooled = _weighted_sum(values, self.weight, mask)
         return pooled.to(elements.dtype), order.to(elements.dtype)
+
+    def pool_flat(self, values: Tensor, sizes: Tensor) -> Tensor:
+        """Pool flat sets, values (total, D) and sizes (B,); see :func:`fspool_flat`.
+
+        A relaxed sort goes through :func:`torchsets.pooling.by_size`.
+        """
+        if self.temperature is None:
+            return fspool_flat(values, sizes, self.weight)
+        return by_size(self).pool_flat(values, sizes)
 
     def extra_repr(self) -> str:
         text = f"features={len(self.weight)}, pieces={self.weight.shape[1] - 1}"
@@ -220,3 +267,11 @@ def _basis(
     """The interpolation matrices of all sets, (B, N, K), or (1, N, K) if all have N elements."""
     sizes = torch.full((1,), slots, device=device) if mask is None else mask.sum(dim=1)
     return hat_basis(sizes, slots=slots, points=points, dtype=dtype)
+
+
+def _flat_basis(sizes: Tensor, total: int, points: int, dtype: torch.dtype) -> Tensor:
+    """The rows of :func:`hat_basis` for the elements of flat sets, (total, K)."""
+    last = (sizes - 1).clamp(min=1).index_select(0, set_numbers(sizes, total))
+    position = (flat_ranks(sizes, total) * (points - 1)).to(dtype) / last.to(dtype)
+    knots = torch.arange(points, device=sizes.device, dtype=dtype)
+    return (position.unsqueeze(1) - knots).abs_().neg_().add_(1).clamp_(min=0)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._checks import check_padded_sets
+from torchsets.flat import check_flat, flat_maxima
 
 
 def max_pool(elements: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -41,11 +42,38 @@ def min_pool(elements: Tensor, mask: Tensor | None = None) -> Tensor:
     return -max_pool(-elements, mask)
 
 
+def max_pool_flat(values: Tensor, sizes: Tensor) -> Tensor:
+    """:func:`max_pool` of flat sets: values (total, D), sizes (B,) -> (B, D).
+
+    Example:
+        >>> max_pool_flat(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([2, 1]))
+        tensor([[2.],
+                [4.]])
+    """
+    check_flat(values, sizes)
+    return flat_maxima(values, sizes)
+
+
+def min_pool_flat(values: Tensor, sizes: Tensor) -> Tensor:
+    """:func:`min_pool` of flat sets: values (total, D), sizes (B,) -> (B, D).
+
+    Example:
+        >>> min_pool_flat(torch.tensor([[1.0], [2.0], [4.0]]), torch.tensor([2, 1]))
+        tensor([[1.],
+                [4.]])
+    """
+    return -max_pool_flat(-values, sizes)
+
+
 class MaxPool(nn.Module):
     """:func:`max_pool` as a module, for models that take a pooling."""
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         return max_pool(elements, mask)
+
+    def pool_flat(self, values: Tensor, sizes: Tensor) -> Tensor:
+        """Pool flat sets; see :func:`max_pool_flat`."""
+        return max_pool_flat(values, sizes)
 
 
 class MinPool(nn.Module):
@@ -53,3 +81,7 @@ class MinPool(nn.Module):
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
         return min_pool(elements, mask)
+
+    def pool_flat(self, values: Tensor, sizes: Tensor) -> Tensor:
+        """Pool flat sets; see :func:`min_pool_flat`."""
+        return min_pool_flat(values, sizes)
