@@ -103,8 +103,7 @@ def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None
     exactly the matrix of the bare set, in every precision.
 
     Args:
-        scores: What to sort by, (B, N), floating point. N^2 times the largest, divided by the
-            temperature, must fit the number format.
+        scores: What to sort by, (B, N), floating point, below the largest number / N^2.
         temperature: Above 0. The smaller, the closer to a permutation matrix.
         mask: True where a score is real, (B, N), bool. None: all are real.
 
