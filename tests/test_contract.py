@@ -17,6 +17,16 @@ CONTRACT = {
     "torchsets.pooling:mean_pool": "(elements, mask=None)",
     "torchsets.pooling:max_pool": "(elements, mask=None)",
     "torchsets.pooling:fspool": "(elements, weight, mask=None)",
+    "torchsets.pooling:fspool_flat": "(values, sizes, weight)",
+    "torchsets.pooling:FSPool.pool_flat": "(self, values, sizes)",
+    "torchsets.pooling:SumPool.pool_flat": "(self, values, sizes)",
+    "torchsets.pooling:by_size": "(module)",
+    "torchsets:GraphBatch": "(nodes, edges, sizes)",
+    "torchsets.encoders:GIN": (
+        "(features, outputs, *, hidden, blocks=5, eps=0.0, pooling=<class "
+        "'torchsets.pooling.sum.SumPool'>, dropout=0.0, norm_first=False)"
+    ),
+    "torchsets.encoders:GIN.forward": "(self, nodes, edges, sizes)",
     "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal', temperature=None)",
     "torchsets.pooling:FSPool.forward": "(self, elements, mask=None)",
     "torchsets.pooling:FSPool.pool_with_order": "(self, elements, mask=None, *, temperature=None)",
