@@ -20,6 +20,13 @@ def test_a_batch_has_its_nodes_and_edges_renumbered():
     assert list(zip(*batch.edges.tolist(), strict=True)) == expected
 
 
+def test_edges_may_come_in_any_order():
+    mixed = Graphs(torch.zeros(6, 1), EDGES[:, [2, 0, 3, 1, 4, 5]], [2, 1, 3])
+    for graph in range(3):
+        expected = three_graphs().batch(graph).edges
+        assert torch.equal(mixed.batch(graph).edges, expected)
+
+
 @pytest.mark.parametrize(
     ("index", "sizes"),
     [

@@ -155,10 +155,8 @@ def _run_borders(starts: NDArray[Any], sizes: NDArray[Any]) -> list[int]:
     Several sets have below 2 * _RUN elements together, so that the number of a set and a place fit
     beside 32 bits of a value. Short runs also take fewer comparisons than all sets at once.
     """
-    large = sizes >= _RUN
     begins = np.diff(starts // _RUN, prepend=-1) > 0
-    begins |= large
-    begins[1:] |= large[:-1]
+    begins |= sizes >= _RUN  # behind such a set the next one begins a run anyway
     return [*np.flatnonzero(begins).tolist(), len(sizes)]
 
 

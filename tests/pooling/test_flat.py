@@ -153,6 +153,13 @@ def test_runs_of_any_length_give_the_same_order(run, dtype, generator, monkeypat
         assert torch.equal(order[:, first:last], expected.t())
 
 
+def test_a_large_set_is_sorted_alone(monkeypatch):
+    """With a set of millions, the numbers of many others would not fit into the key."""
+    monkeypatch.setattr(flat, "_RUN", 8)
+    sizes = np.array([1, 2, 9, 1, 1, 8, 3, 3, 3])
+    assert flat._run_borders(sizes.cumsum() - sizes, sizes) == [0, 2, 3, 5, 6, 7, 9]
+
+
 @pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
 def test_the_fast_order_is_the_plain_one(dtype, generator, monkeypatch):
     values, sizes = flat_sets([30, 0, 1, 70], generator, dtype=torch.float32)
@@ -221,6 +228,17 @@ def test_by_size_pads_similar_sets_together(generator):
         (16 - 7, [9]),
         (1000, [1000]),
     ]
+
+
+def test_by_size_pads_with_zeros_not_with_other_sets(generator):
+    class Careless(nn.Module):
+        def forward(self, elements, mask):
+            return elements.sum(dim=1)  # without the mask
+
+    values, sizes = flat_sets([2, 3, 4], generator)
+    values[0] = float("nan")
+    got = by_size(Careless())(values, sizes)
+    torch.testing.assert_close(got[1:], torch.stack([values[2:5].sum(0), values[5:].sum(0)]))
 
 
 def test_by_size_shares_the_weights(generator):
