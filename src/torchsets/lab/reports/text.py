@@ -30,10 +30,9 @@ def table_as_text(table: Table, *, all_rows: bool = False) -> str:
         if row.ours is not None or (all_rows and _has_numbers(row.thesis, kept)):
             lines += _row_lines(row, kept)
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
-    better = f", {table.better} is better" if table.better else ""
-    return "\n".join(
-        [f"{table.caption} ({table.unit}{better})", *(_line(line, widths) for line in lines)]
-    )
+    about = [table.unit] * bool(table.unit) + [f"{table.better} is better"] * bool(table.better)
+    title = f"{table.caption} ({', '.join(about)})" if about else table.caption
+    return "\n".join([title, *(_line(line, widths) for line in lines)])
 
 
 def _heading(columns: list[str]) -> list[list[str]]:
