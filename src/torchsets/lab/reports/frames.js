@@ -1,5 +1,5 @@
 // Draws the figures of kind "frames": panels that change with a slider. The data is described in
-// frames.py. Texts enter as text nodes only, so that nothing in a record is read as markup.
+// lab/figures.py. Texts enter as text nodes only, so that nothing in a record is read as markup.
 "use strict";
 (() => {
   const SIDE = 220; // of the drawn area; the picture is scaled to the width of its panel
@@ -99,11 +99,14 @@
       matrix.forEach((row, i) =>
         row.forEach((value, j) => {
           const fill = value === null ? "none" : ramp(colours, share(value));
-          svg(group, "rect", { x: j * width, y: i * height, width, height, fill, class: "cell" });
+          const place = { x: j * width, y: i * height, width, height, fill };
+          // Lines between the cells of a matrix, none between the pixels of a picture.
+          const edge = row.length <= MOST_NUMBERS ? { class: "cell" } : { stroke: fill };
+          svg(group, "rect", { ...place, ...edge });
           if (value !== null && row.length <= MOST_NUMBERS) {
-            const place = { x: (j + 0.5) * width, y: (i + 0.5) * height, class: "number" };
+            const middle = { x: (j + 0.5) * width, y: (i + 0.5) * height, class: "number" };
             const ink = isLight(fill) ? "#000" : "#fff";
-            svg(group, "text", { ...place, fill: ink, "font-size": 0.42 * width }, short(value));
+            svg(group, "text", { ...middle, fill: ink, "font-size": 0.42 * width }, short(value));
           }
         }),
       );
