@@ -97,7 +97,9 @@ def _all_equal(elements: Tensor, real: Tensor) -> Tensor:
     """Whether all real elements (B, N, D) of a set are the same one, (B,)."""
     if elements.shape[1] == 0:
         return real.any(dim=1)
-    first = elements.detach().take_along_dim(real.int().argmax(1)[:, None, None], dim=1)
+    # Not take_along_dim, which would fix all sizes in torch.export.
+    place = real.int().argmax(1)[:, None, None].expand(-1, 1, elements.shape[2])
+    first = elements.detach().gather(1, place)
     same = (elements.detach() == first).all(dim=2)
     return (same | ~real).all(dim=1)
 
