@@ -12,6 +12,7 @@ import time
 import pytest
 
 from torchsets.lab.cli import main
+from torchsets.lab.commands import _announced
 
 RUN = ["run", "polygons", "--scale", "smoke", "models=mlp-chamfer", "zeroed_sizes=", "steps=30"]
 KILLED = """
@@ -280,3 +281,24 @@ def test_warnings_of_other_code_are_left_alone(tmp_path):
     before = warnings.showwarning
     main(["list"])
     assert warnings.showwarning is before
+
+
+def test_a_benchmark_says_before_measuring_that_it_cannot_write(capsys):
+    with pytest.raises(SystemExit, match="2"):
+        main(["bench", "fspool", "--out", "/dev/null/numbers.json"])
+    shown = capsys.readouterr().err
+    assert shown == "error: cannot write /dev/null/numbers.json: Not a directory\n"
+
+
+def test_a_process_that_died_beside_this_one_is_told_with_how_to_resume(tmp_path, monkeypatch):
+    def lose_a_neighbour():
+        raise RuntimeError("Connection closed by peer\nand many more lines")
+
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    (tmp_path / "config.json").touch()
+    told = r"died \(Connection closed by peer\); resume with: torchsets run --resume "
+    with pytest.raises(OSError, match=told):
+        _announced("title", tmp_path, lose_a_neighbour)
+    monkeypatch.setenv("WORLD_SIZE", "1")
+    with pytest.raises(RuntimeError):  # a mistake in the code keeps its traceback
+        _announced("title", tmp_path, lose_a_neighbour)

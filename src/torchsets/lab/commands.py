@@ -157,12 +157,14 @@ def bench(options: argparse.Namespace) -> None:
     """Measure speed and memory against a straightforward implementation."""
     from torchsets.lab.benchmarks import harness
     from torchsets.lab.records import write_atomically
+    from torchsets.lab.records.files import explained
 
     known = list(harness.benchmark_names())
     if options.name not in (*known, "all"):
         raise ValueError(f"benchmark must be all or one of {', '.join(known)}, got {options.name}")
-    if options.out is not None:  # before measuring: is it a place that can be written to?
-        write_atomically(Path(options.out), "{}\n")
+    if options.out is not None:  # before measuring: can it be written? What is in it stays
+        with explained(Path(options.out)):
+            Path(options.out).open("a").close()
     results = {}
     for name in known if options.name == "all" else [options.name]:
         results[name] = harness.run_benchmark(

@@ -34,7 +34,7 @@ def cases() -> list[Case]:
     ]
 
 
-def _prepare(build: Callable[[], "_Model"], alone: bool) -> Callable[[], object]:
+def _prepare(build: Callable[[], "_Ours"], alone: bool) -> Callable[[], object]:
     torch.manual_seed(0)
     model = build()
     generator = torch.Generator().manual_seed(0)
@@ -51,8 +51,8 @@ def _prepare(build: Callable[[], "_Model"], alone: bool) -> Callable[[], object]
     return step
 
 
-class _Model(nn.Module):
-    """Weights that both have, drawn alike."""
+class _Ours(nn.Module):
+    """The model of the experiment; the other one has the same weights, drawn alike."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -63,21 +63,13 @@ class _Model(nn.Module):
         )
 
     def describe(self, tiles: Tensor) -> Tensor:
-        raise NotImplementedError
-
-    def order_tiles(self, features: Tensor, tiles: Tensor) -> Tensor:
-        raise NotImplementedError
-
-
-class _Ours(_Model):
-    def describe(self, tiles: Tensor) -> Tensor:
         return cast(Tensor, self.encoder(tiles))
 
     def order_tiles(self, features: Tensor, tiles: Tensor) -> Tensor:
         return cast(Tensor, self.order(features, values=tiles).elements)
 
 
-class _Plain(_Model):
+class _Plain(_Ours):
     """As one writes it down from the paper."""
 
     def describe(self, tiles: Tensor) -> Tensor:
