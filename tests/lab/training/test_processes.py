@@ -76,8 +76,15 @@ def assert_close(ours, theirs, **tolerance):
 @pytest.fixture(scope="module")
 def together(tmp_path_factory):
     """What two processes left of all cases, and what each of them saw."""
-    folder = tmp_path_factory.mktemp("together")
-    done = torchrun(SCRIPT, folder, cwd=folder)
+    for attempt in range(3):
+        folder = tmp_path_factory.mktemp("together")
+        try:
+            done = torchrun(SCRIPT, folder, cwd=folder)
+            break
+        except AssertionError as error:
+            # Seen once in ten runs: a C++ thread of torch's that aborts its process.
+            if attempt == 2 or "terminate called without an active exception" not in str(error):
+                raise
     assert done.stderr == ""
     return folder, [json.loads((folder / f"facts-{rank}.json").read_text()) for rank in (0, 1)]
 
