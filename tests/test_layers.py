@@ -14,7 +14,7 @@ LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
-    ["sets", "collating", "flat", "graphs"],
+    ["sets", "collating", "flat", "graphs", "text"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],
