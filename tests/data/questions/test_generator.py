@@ -215,6 +215,23 @@ def test_every_family_has_two_or_three_sentences():
         assert len(SENTENCES[family.group, family.kind]) in (2, 3)
 
 
+def test_what_is_looked_for_does_not_tell_whether_it_is_there(scenes):
+    """In one- and two-hop questions, by the colour, and by words shared with the reference."""
+    yes = {"colour": [], "no colour": [], "shared": [], "not shared": []}
+    for question in generate_questions(scenes, per_scene=2, families=[7, 13]):
+        program = question.program
+        sought, relate = described(program, program[-1].inputs[0])
+        reference, _ = described(program, program[relate.inputs[0]].inputs[0])
+        shared = {step[::2] for step in sought} & {step[::2] for step in reference}
+        colour = "color" in named_attributes(sought)
+        for name in ("colour" if colour else "no colour", "shared" if shared else "not shared"):
+            yes[name].append(question.answer == "yes")
+    shares = {name: sum(answers) / len(answers) for name, answers in yes.items()}
+    assert min(len(answers) for answers in yes.values()) > 90
+    assert abs(shares["colour"] - shares["no colour"]) < 0.15
+    assert abs(shares["shared"] - shares["not shared"]) < 0.15
+
+
 def best_constants(questions):
     answers = {}
     for question in questions:

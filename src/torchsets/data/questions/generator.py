@@ -13,7 +13,7 @@ from torchsets.data.scenes import Scenes, scene_objects
 
 CHUNK = 250
 """Scenes after which the balance of answers and families begins anew, as in CLEVR."""
-_TRIES = 4  # drafts of one family for a scene
+_TRIES = 8  # drafts of one family for a scene
 _CANDIDATES = 3  # counts to choose from
 _SECOND, _MEDIAN, _SHARE, _LEAST = 1.1, 5.0, 0.4, 5
 
