@@ -70,6 +70,34 @@ def apply(function: type[Function], *arguments: Any) -> Tensor:
     return result
 
 
+def differentiate_plainly(
+    ctx: Context, plain: Callable[..., Tensor], cotangent: Tensor, *, inputs: int
+) -> tuple[Tensor | None, ...]:
+    """The backward pass of the first saved tensors through the plain form of a function.
+
+    Slow, differentiable again where autograd records, and as safe as the plain form. An input that
+    the result does not depend on gets zeros.
+    """
+    given = list(ctx.saved_tensors[:inputs])
+    wanted = [index for index in range(inputs) if ctx.needs_input_grad[index]]
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        if not again:
+            for index in wanted:
+                given[index] = given[index].detach().requires_grad_()
+        found = torch.autograd.grad(
+            plain(*given),
+            [given[index] for index in wanted],
+            cotangent,
+            create_graph=again,
+            materialize_grads=True,
+        )
+    gradients: list[Tensor | None] = [None] * inputs
+    for index, gradient in zip(wanted, found, strict=True):
+        gradients[index] = gradient
+    return tuple(gradients)
+
+
 def softmax_backward(gradient: Tensor, outputs: Tensor) -> Tensor:
     """The gradient at the inputs of a softmax over the last axis; itself differentiable."""
     return torch._softmax_backward_data(gradient, outputs, -1, gradient.dtype)
