@@ -13,7 +13,7 @@ SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet", "text"],
     ["sets", "collating", "flat", "graphs"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
