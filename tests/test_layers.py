@@ -13,8 +13,8 @@ SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet", "text"],
-    ["sets", "collating", "flat", "graphs"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
+    ["sets", "collating", "flat", "graphs", "text"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],

@@ -49,6 +49,7 @@ _AREAS = (
     "sets",
     "sorting",
     "testing",
+    "text",
 )
 
 __all__ = ["GraphBatch", "SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]

@@ -1,74 +1,163 @@
-"""Questions as vectors: a recurrent network that never reads padding."""
+"""Questions as numbers: words, a vocabulary, and an encoder that reads the real words only."""
 
-from typing import Literal
+import re
+from collections.abc import Iterable, Sequence
+from typing import cast
 
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import run_lstm
 from torchsets._checks import check_shape
+from torchsets.padded import lengths_to_mask
 
-_CELLS = {"lstm": nn.LSTM, "gru": nn.GRU}
+_WORD = re.compile(r"[\w'-]+|[^\w\s'-]")
+
+
+def split_words(text: str) -> list[str]:
+    """Lower-case words; each punctuation mark is a word of its own.
+
+    Example:
+        >>> split_words("Is it red; or large?")
+        ['is', 'it', 'red', ';', 'or', 'large', '?']
+    """
+    return _WORD.findall(text.lower())
+
+
+class Vocabulary:
+    """A list of words, numbered from 1; 0 stands for padding.
+
+    Args:
+        words: In the order of their numbers, each once.
+
+    Attributes:
+        words: As above; ``len(vocabulary)`` is their number.
+
+    Raises:
+        ValueError: If a word is there twice.
+
+    Example:
+        >>> vocabulary = Vocabulary.from_texts(["is it red?"])
+        >>> vocabulary.encode(["is red", "red"])
+        (tensor([[1, 3],
+                [3, 0]]), tensor([2, 1]))
+    """
+
+    def __init__(self, words: Iterable[str]) -> None:
+        self.words = tuple(words)
+        self.numbers = {word: number for number, word in enumerate(self.words, start=1)}
+        if len(self.numbers) != len(self.words):
+            twice = next(word for word in self.words if self.words.count(word) > 1)
+            raise ValueError(f"words must be different, got {twice!r} twice")
+
+    @classmethod
+    def from_texts(cls, texts: Iterable[str]) -> "Vocabulary":
+        """The words of texts in order of appearance; see :func:`split_words`."""
+        return cls(dict.fromkeys(word for text in texts for word in split_words(text)))
+
+    def number(self, word: str) -> int:
+        """The number of a word; raise ``ValueError`` if it is unknown."""
+        try:
+            return self.numbers[word]
+        except KeyError:
+            raise ValueError(
+                f"words must be among the {len(self)} of the vocabulary, got {word!r}"
+            ) from None
+
+    def encode(self, texts: Sequence[str]) -> tuple[Tensor, Tensor]:
+        """Texts as numbers (B, T), long, zeros behind, and their lengths (B,), long."""
+        rows = [[self.number(word) for word in split_words(text)] for text in texts]
+        lengths = torch.tensor([len(row) for row in rows], dtype=torch.long)
+        tokens = torch.zeros(len(rows), max(map(len, rows), default=0), dtype=torch.long)
+        for place, row in enumerate(rows):
+            tokens[place, : len(row)] = torch.tensor(row)
+        return tokens, lengths
+
+    def decode(self, numbers: Iterable[int]) -> str:
+        """The words of numbers, between spaces; 0 is left out."""
+        return " ".join(self.words[number - 1] for number in numbers if number)
+
+    def __len__(self) -> int:
+        return len(self.words)
+
+    def __repr__(self) -> str:
+        return f"Vocabulary({len(self)} words)"
 
 
 class QuestionEncoder(nn.Module):
-    """Read the words of a question one after the other; the last hidden state is the vector.
+    """Encode a text as the last state of a recurrent network that reads its words.
+
+    Padding is never read: a text gives the same result alone and beside longer ones.
 
     Args:
-        words: Number of different words; they are counted from 0.
-        hidden: Size H of the hidden state.
-        embedding: Size of the vector that stands for a word.
-        cell: "lstm" or "gru".
-        backwards: Whether to read from the last word to the first.
+        words: Number of words V; they are numbered from 1 to V.
+        embedding: Features of a word.
+        hidden: Size of the state, and of the result.
+        cell: ``nn.LSTM`` or ``nn.GRU``.
+        reverse: Read from the last word to the first.
+
+    Attributes:
+        embedding: A row for each word; row 0 is for words that are unknown.
+        recurrent: The network.
 
     Example:
-        >>> encoder = QuestionEncoder(20, 16)
-        >>> encoder(torch.tensor([[3, 1, 4], [1, 5, 0]]), torch.tensor([3, 2])).shape
+        >>> encoder = QuestionEncoder(9, hidden=16)
+        >>> encoder(torch.tensor([[1, 2, 3], [4, 0, 0]]), torch.tensor([3, 1])).shape
         torch.Size([2, 16])
     """
 
     def __init__(
         self,
         words: int,
-        hidden: int,
         *,
         embedding: int = 32,
-        cell: Literal["lstm", "gru"] = "lstm",
-        backwards: bool = False,
+        hidden: int = 256,
+        cell: type[nn.LSTM] | type[nn.GRU] = nn.LSTM,
+        reverse: bool = False,
     ) -> None:
         super().__init__()
-        if cell not in _CELLS:
-            raise ValueError(f'cell must be "lstm" or "gru", got {cell!r}')
-        self.backwards = backwards
-        self.embedding = nn.Embedding(words, embedding)
-        self.reader = _CELLS[cell](embedding, hidden, batch_first=True)
+        for name, value in (("words", words), ("embedding", embedding), ("hidden", hidden)):
+            if value < 1:
+                raise ValueError(f"{name} must be at least 1, got {value}")
+        self.embedding = nn.Embedding(words + 1, embedding)
+        self.recurrent = cell(embedding, hidden, batch_first=True)
+        self.reverse = reverse
 
-    def forward(self, words: Tensor, lengths: Tensor) -> Tensor:
-        """Encode questions.
+    def forward(self, tokens: Tensor, lengths: Tensor | None = None) -> Tensor:
+        """Encode texts.
 
         Args:
-            words: Numbers of the words of each question, (B, T), integer; anything at padding.
-            lengths: How many words a question has, (B,), integer, at most T.
+            tokens: The numbers of the words, (B, T), long. Behind the text may stand anything.
+            lengths: The number of words of each text, (B,), long. None: T.
 
         Returns:
-            One vector per question, (B, H); zeros for a question without words.
+            A vector for each text, (B, hidden); zeros for a text without words.
 
         Raises:
-            ValueError: If a shape, dtype or length differs from the above.
+            ValueError: If a shape or dtype differs from the above.
         """
-        check_shape(words, (None, None), name="words", letters="(B, T)")
-        check_shape(lengths, (words.shape[0],), name="lengths", letters="(B,)")
-        for name, tensor in (("words", words), ("lengths", lengths)):
-            if tensor.is_floating_point() or tensor.dtype == torch.bool:
-                raise ValueError(f"{name} must be integer, got {tensor.dtype}")
-        if words.shape[1] == 0:
-            return self.embedding.weight.new_zeros(words.shape[0], self.reader.hidden_size)
-        places = torch.arange(words.shape[1], device=words.device)
-        real = places < lengths.unsqueeze(1)
-        words = words.masked_fill(~real, 0)
-        if self.backwards:
-            # The last word comes first; what lies behind the question stays behind it.
-            words = words.gather(1, torch.where(real, lengths.unsqueeze(1) - 1 - places, 0))
-        # A state depends on the words up to it alone, so padding behind them is never seen.
-        states: Tensor = self.reader(self.embedding(words))[0]
+        check_shape(tokens, (None, None), name="tokens", letters="(B, T)")
+        if tokens.dtype != torch.long:
+            raise ValueError(f"tokens must be long, got {tokens.dtype}")
+        batch, size = tokens.shape
+        if lengths is None:
+            lengths = torch.full((batch,), size, dtype=torch.long, device=tokens.device)
+        check_shape(lengths, (batch,), name="lengths", letters="(B,)")
+        if batch == 0 or size == 0:  # a recurrent network needs one of each
+            # 0, but with a gradient: an empty batch can be backpropagated like any other
+            nothing = sum(weight.flatten()[:0].sum() for weight in self.parameters())
+            zeros = self.embedding.weight.new_zeros(batch, self.recurrent.hidden_size)
+            return zeros + cast(Tensor, nothing)
+        if self.reverse:
+            places = lengths.unsqueeze(1) - 1 - torch.arange(size, device=tokens.device)
+            tokens = tokens.gather(1, places.clamp(min=0))
+        tokens = tokens.masked_fill(~lengths_to_mask(lengths, size=size), 0)
+        words = self.embedding(tokens)
+        if isinstance(self.recurrent, nn.LSTM):
+            states = run_lstm(self.recurrent, words)  # (B, T, hidden)
+        else:
+            states = self.recurrent(words)[0]
+        # The network does not look ahead, so what lies behind the last word is ignored.
         last = (lengths - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
-        return states.gather(1, last).squeeze(1).masked_fill(lengths.unsqueeze(1) == 0, 0)
+        state = states.gather(1, last).squeeze(1)
+        return torch.where(lengths.unsqueeze(1) > 0, state, 0)

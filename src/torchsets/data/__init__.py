@@ -2,6 +2,7 @@
 
 from torchsets._catalogue import data_folder
 from torchsets.data.cifar import cifar10_images
+from torchsets.data.clevr import clevr_scenes, read_clevr_scenes, write_clevr_scenes
 from torchsets.data.colours import (
     CIFAR10_COLOURS,
     IMAGENET_COLOURS,
@@ -21,6 +22,8 @@ from torchsets.data.picture_folders import PictureFolder, imagenet_pictures
 from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
 from torchsets.data.resize import resize_and_crop, resize_bilinear
+from torchsets.data.scene_sampling import sample_scenes
+from torchsets.data.scenes import Scenes, scene_relations, scene_states
 from torchsets.data.tiles import (
     gather_tiles,
     image_to_tiles,
@@ -41,9 +44,11 @@ __all__ = [
     "LabelledSets",
     "Minibatches",
     "PictureFolder",
+    "Scenes",
     "SizeBuckets",
     "add_noise",
     "cifar10_images",
+    "clevr_scenes",
     "data_folder",
     "gather_tiles",
     "idx_images",
@@ -55,10 +60,14 @@ __all__ = [
     "mnist_point_sets",
     "mosaic_size",
     "random_polygons",
+    "read_clevr_scenes",
     "read_idx",
     "read_tu",
     "resize_and_crop",
     "resize_bilinear",
+    "sample_scenes",
+    "scene_relations",
+    "scene_states",
     "shuffle_tiles",
     "small_digit_sets",
     "tiles_to_image",
@@ -66,4 +75,5 @@ __all__ = [
     "tu_graphs",
     "turned_polygons",
     "with_mask_feature",
+    "write_clevr_scenes",
 ]
