@@ -27,6 +27,18 @@ CONTRACT = {
         "'torchsets.pooling.sum.SumPool'>, dropout=0.0, norm_first=False)"
     ),
     "torchsets.encoders:GIN.forward": "(self, nodes, edges, sizes)",
+    "torchsets.encoders:PointNet": (
+        "(features, outputs, *, hidden=64, pooling=<class 'torchsets.pooling.max.MaxPool'>, "
+        "transforms=False)"
+    ),
+    "torchsets.encoders:JanossyPooling": "(module, *, k=None, state='hidden', orders=20)",
+    "torchsets.encoders:JanossyPooling.forward": "(self, elements, mask=None, *, generator=None)",
+    "torchsets.encoders:JanossyPooling.vectors_by_order": (
+        "(self, elements, mask=None, *, orders=None, generator=None)"
+    ),
+    "torchsets.encoders:EquivariantLinear": "(features, outputs, *, centre='mean')",
+    "torchsets.pooling:SortPool": "(k)",
+    "torchsets.pooling:SortPool.pool_flat": "(self, values, sizes)",
     "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal', temperature=None)",
     "torchsets.pooling:FSPool.forward": "(self, elements, mask=None)",
     "torchsets.pooling:FSPool.pool_with_order": "(self, elements, mask=None, *, temperature=None)",

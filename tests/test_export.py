@@ -14,7 +14,10 @@ from torchsets.counting import Counter, count_by_nms
 from torchsets.decoders import DSPN, FSPoolAutoEncoder, LSTMDecoder, MLPDecoder
 from torchsets.encoders import (
     DeepSets,
+    EquivariantLinear,
+    JanossyPooling,
     OrderedEncoder,
+    PointNet,
     RelationNetwork,
     mlp_encoder,
     relation_encoder,
@@ -31,7 +34,7 @@ from torchsets.permutations import (
     neural_sort,
     sinkhorn,
 )
-from torchsets.pooling import FSPool, FSUnpool, MaxPool, MeanPool, MinPool, SumPool
+from torchsets.pooling import FSPool, FSUnpool, MaxPool, MeanPool, MinPool, SortPool, SumPool
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the exporters warn about themselves
 
@@ -91,10 +94,16 @@ def modules():
         "max": MaxPool(),
         "min": MinPool(),
         "fspool": FSPool(FEATURES),
+        "sort-pool": SortPool(7),
         "unpool": Apply(unpool, **pools),
         "unpool-relaxed": Apply(relaxed, **pools),
         "deep-sets": DeepSets(nn.Sequential(MLP(FEATURES, 8, 8), ReLU()), FSPool(8), MLP(8, 8, 4)),
         "relation": RelationNetwork(FEATURES, 8, nn.Linear(8, 6), FSPool(6)),
+        "pointnet": PointNet(FEATURES, 4, hidden=6, pooling=FSPool, transforms=True),
+        "janossy-pairs": JanossyPooling(MLP(2 * FEATURES, 8, 4), k=2),
+        "janossy-triples": JanossyPooling(MLP(3 * FEATURES, 8, 4), k=3),
+        "equivariant": EquivariantLinear(FEATURES, 4),
+        "equivariant-max": EquivariantLinear(FEATURES, 4, centre="max"),
         "auto-encoder": FSPoolAutoEncoder(FEATURES, temperature=None),
         "auto-encoder-relaxed": FSPoolAutoEncoder(FEATURES),
         "pairwise-cost": PairwiseCost(FEATURES, hidden=8),

@@ -108,11 +108,11 @@ def sort_flat(values: Tensor, sizes: Tensor) -> Tensor:
     """
     check_flat(values, sizes)
     rows = values.t().contiguous()  # (D, total): what is sorted lies together
-    return rows.gather(1, _flat_order(rows.detach(), sizes)).t()
+    return rows.gather(1, flat_order(rows.detach(), sizes)).t()
 
 
-def _flat_order(rows: Tensor, sizes: Tensor) -> Tensor:
-    """The stable permutation of each row that sorts within each set, (D, total)."""
+def flat_order(rows: Tensor, sizes: Tensor) -> Tensor:
+    """The stable permutation of each row of (D, total) that sorts within each set, descending."""
     if runs_on_numpy(rows) and type(sizes) is Tensor:
         return _numpy_flat_order(rows, sizes.numpy())
     numbers = set_numbers(sizes, rows.shape[1])

@@ -1,6 +1,5 @@
 """Graph isomorphism networks (GIN): a graph to a vector, by any pooling of its nodes."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torchsets._autograd import Context, apply, is_traced
 from torchsets._checks import check_floating
 from torchsets._inputs import Array
+from torchsets.encoders.readout import make_pool
 from torchsets.mlp import glorot_
 from torchsets.pooling import SumPool, by_size
 
@@ -93,7 +93,7 @@ class GIN(nn.Module):
             _Block(size, hidden, float(size) if isinstance(eps, str) else eps, norm_first)
             for size in inputs
         )
-        pools = [_make(pooling, hidden) for _ in inputs]
+        pools = [make_pool(pooling, hidden) for _ in inputs]
         self.pools = nn.ModuleList(p if hasattr(p, "pool_flat") else by_size(p) for p in pools)
         with torch.no_grad():  # as wide as what the pooling gives
             width = _pool(self.pools[0], torch.zeros(1, hidden), torch.ones(1).long()).shape[1]
@@ -143,14 +143,6 @@ class _Block(nn.Module):
 
     def extra_repr(self) -> str:
         return f"eps={self.eps:g}"
-
-
-def _make(pooling: Callable[..., nn.Module], hidden: int) -> nn.Module:
-    required = any(
-        one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-        for one in inspect.signature(pooling).parameters.values()
-    )
-    return pooling(hidden) if required else pooling()
 
 
 def _pool(pool: Any, nodes: Tensor, sizes: Tensor) -> Tensor:
