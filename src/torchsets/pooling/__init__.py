@@ -1,5 +1,6 @@
-"""Set to vector: sum, mean, max, min, and featurewise sort pooling; padded sets and flat ones."""
+"""Set to vector: sum, mean, max, min, featurewise sort, attention; padded sets and flat ones."""
 
+from torchsets.pooling.attention import AttentionPool
 from torchsets.pooling.by_size import BySize, by_size
 from torchsets.pooling.fspool import FSPool, FSUnpool, fspool, fspool_flat
 from torchsets.pooling.max import MaxPool, MinPool, max_pool, max_pool_flat, min_pool, min_pool_flat
@@ -7,6 +8,7 @@ from torchsets.pooling.mean import MeanPool, mean_pool, mean_pool_flat
 from torchsets.pooling.sum import SumPool, sum_pool, sum_pool_flat
 
 __all__ = [
+    "AttentionPool",
     "BySize",
     "FSPool",
     "FSUnpool",
