@@ -1,4 +1,4 @@
-"""Set to vector or set with learned parts: Deep Sets, PointNet, Janossy, GIN and others."""
+"""Set to vector or set with learned parts: Deep Sets, PointNet, Set Transformer, GIN and others."""
 
 from torchsets.encoders.deep_sets import DeepSets
 from torchsets.encoders.equivariant import EquivariantLinear
@@ -8,16 +8,21 @@ from torchsets.encoders.janossy import JanossyPooling, tuple_mean
 from torchsets.encoders.ordered import OrderedEncoder
 from torchsets.encoders.pointnet import PointNet
 from torchsets.encoders.relation import RelationNetwork
+from torchsets.encoders.set_transformer import ISAB, PMA, SAB, SetTransformer
 from torchsets.encoders.tiles import TileEncoder
 
 __all__ = [
     "GIN",
+    "ISAB",
+    "PMA",
+    "SAB",
     "DeepSets",
     "EquivariantLinear",
     "JanossyPooling",
     "OrderedEncoder",
     "PointNet",
     "RelationNetwork",
+    "SetTransformer",
     "TileEncoder",
     "mlp_encoder",
     "neighbour_sums",

@@ -1,5 +1,6 @@
-"""Set to vector: sum, mean, max, min, sort and featurewise sort pooling; padded and flat sets."""
+"""Set to vector: sum, mean, max, min, sort, featurewise sort, attention; padded and flat sets."""
 
+from torchsets.pooling.attention import AttentionPool
 from torchsets.pooling.by_size import BySize, by_size
 from torchsets.pooling.fspool import FSPool, FSUnpool, fspool, fspool_flat
 from torchsets.pooling.max import MaxPool, MinPool, max_pool, max_pool_flat, min_pool, min_pool_flat
@@ -8,6 +9,7 @@ from torchsets.pooling.sort import SortPool, sort_pool, sort_pool_flat
 from torchsets.pooling.sum import SumPool, sum_pool, sum_pool_flat
 
 __all__ = [
+    "AttentionPool",
     "BySize",
     "FSPool",
     "FSUnpool",
