@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import linear
 
 from torchsets._checks import check_elements, check_mask
 from torchsets.encoders.readout import make_pool, pooled_width
-from torchsets.mlp import MLP
+from torchsets.mlp import MLP, ContextLinear
 from torchsets.padded import fill_padding
 from torchsets.pooling import MaxPool
 
@@ -52,7 +51,7 @@ class PointNet(nn.Module):
         width = pooled_width(self.pools[0], hidden)
         self.first = MLP(features, hidden, hidden)
         self.context = MLP(width, hidden, hidden)
-        self.joint = nn.Linear(2 * hidden, hidden)
+        self.joint = ContextLinear(hidden, hidden, hidden)
         self.second = nn.Linear(hidden, hidden)
         self.outer = MLP(width, hidden, outputs)
         self.transforms = nn.ModuleList(
@@ -72,10 +71,7 @@ class PointNet(nn.Module):
         """
         inside, _ = self._first_stage(elements, mask)
         context = self.context(self.pools[0](inside, mask))  # (B, H)
-        # The layer on [element; context] in two parts, that of the context once per set.
-        of_element, of_context = self.joint.weight.chunk(2, dim=1)
-        shared = linear(context, of_context, self.joint.bias).unsqueeze(1)
-        each = self.second((linear(inside, of_element) + shared).relu())
+        each = self.second(self.joint(inside, context).relu())
         return fill_padding(each.relu(), mask)
 
     def orthogonality_loss(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
