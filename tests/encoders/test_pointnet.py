@@ -46,7 +46,10 @@ def test_matches_a_plain_loop_over_the_elements(transforms, generator):
             inside = inside @ plain_matrix(model.transforms[1], inside)
         context = model.context(inside.amax(dim=0))
         each = [
-            model.second(model.joint(torch.cat([one, context])).relu()).relu() for one in inside
+            model.second(
+                linear(torch.cat([one, context]), model.joint.weight, model.joint.bias).relu()
+            ).relu()
+            for one in inside
         ]
         expected = model.outer(torch.stack(each).amax(dim=0))
         torch.testing.assert_close(model(sets, mask)[number], expected)
