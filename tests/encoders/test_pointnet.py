@@ -2,6 +2,7 @@ from functools import partial
 
 import pytest
 import torch
+from torch.nn.functional import linear
 
 from torchsets.encoders import PointNet
 from torchsets.pooling import FSPool, MaxPool, SortPool, SumPool
