@@ -2,7 +2,12 @@
 
 from torchsets._catalogue import data_folder
 from torchsets.data.cifar import cifar10_images
-from torchsets.data.clevr import clevr_scenes, read_clevr_scenes, write_clevr_scenes
+from torchsets.data.clevr import (
+    clevr_scenes,
+    read_clevr_scenes,
+    scene_records,
+    write_clevr_scenes,
+)
 from torchsets.data.colours import (
     CIFAR10_COLOURS,
     IMAGENET_COLOURS,
@@ -21,6 +26,16 @@ from torchsets.data.mnist import (
 from torchsets.data.picture_folders import PictureFolder, imagenet_pictures
 from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
+from torchsets.data.questions import (
+    Question,
+    QuestionBatch,
+    Questions,
+    clevr_questions,
+    generate_questions,
+    read_questions,
+    run_program,
+    write_questions,
+)
 from torchsets.data.resize import resize_and_crop, resize_bilinear
 from torchsets.data.scene_sampling import sample_scenes
 from torchsets.data.scenes import Scenes, scene_relations, scene_states
@@ -44,13 +59,18 @@ __all__ = [
     "LabelledSets",
     "Minibatches",
     "PictureFolder",
+    "Question",
+    "QuestionBatch",
+    "Questions",
     "Scenes",
     "SizeBuckets",
     "add_noise",
     "cifar10_images",
+    "clevr_questions",
     "clevr_scenes",
     "data_folder",
     "gather_tiles",
+    "generate_questions",
     "idx_images",
     "idx_point_sets",
     "image_to_tiles",
@@ -62,10 +82,13 @@ __all__ = [
     "random_polygons",
     "read_clevr_scenes",
     "read_idx",
+    "read_questions",
     "read_tu",
     "resize_and_crop",
     "resize_bilinear",
+    "run_program",
     "sample_scenes",
+    "scene_records",
     "scene_relations",
     "scene_states",
     "shuffle_tiles",
@@ -76,4 +99,5 @@ __all__ = [
     "turned_polygons",
     "with_mask_feature",
     "write_clevr_scenes",
+    "write_questions",
 ]

@@ -88,7 +88,7 @@ def _fill_store(path: Path, folder: Path) -> None:
         for record in read_records(path, "questions"):
             try:
                 collector.add(_parse(record, families))
-            except (KeyError, TypeError, ValueError, OverflowError) as error:
+            except (AttributeError, KeyError, TypeError, ValueError, OverflowError) as error:
                 raise ValueError(
                     f"{path} must hold questions in CLEVR's form, got another one at question "
                     f"{collector.count}: {type(error).__name__} {error}"
