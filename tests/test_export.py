@@ -16,6 +16,7 @@ from torchsets.encoders import (
     DeepSets,
     OrderedEncoder,
     RelationNetwork,
+    SetTransformer,
     mlp_encoder,
     relation_encoder,
 )
@@ -31,7 +32,7 @@ from torchsets.permutations import (
     neural_sort,
     sinkhorn,
 )
-from torchsets.pooling import FSPool, FSUnpool, MaxPool, MeanPool, MinPool, SumPool
+from torchsets.pooling import AttentionPool, FSPool, FSUnpool, MaxPool, MeanPool, MinPool, SumPool
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the exporters warn about themselves
 
@@ -91,10 +92,13 @@ def modules():
         "max": MaxPool(),
         "min": MinPool(),
         "fspool": FSPool(FEATURES),
+        "attention": AttentionPool(FEATURES, queries=2),
         "unpool": Apply(unpool, **pools),
         "unpool-relaxed": Apply(relaxed, **pools),
         "deep-sets": DeepSets(nn.Sequential(MLP(FEATURES, 8, 8), ReLU()), FSPool(8), MLP(8, 8, 4)),
         "relation": RelationNetwork(FEATURES, 8, nn.Linear(8, 6), FSPool(6)),
+        "set-transformer": SetTransformer(FEATURES, 4, hidden=8, heads=2, seeds=2),
+        "set-transformer-inducing": SetTransformer(FEATURES, 4, hidden=8, heads=2, inducing=3),
         "auto-encoder": FSPoolAutoEncoder(FEATURES, temperature=None),
         "auto-encoder-relaxed": FSPoolAutoEncoder(FEATURES),
         "pairwise-cost": PairwiseCost(FEATURES, hidden=8),
@@ -163,7 +167,7 @@ def export_serves_every_set(name, masked, generator):
     assert_serves_every_set(program.module(), module, masked=masked, generator=generator)
 
 
-@pytest.mark.parametrize("name", ["fspool", "counter"])
+@pytest.mark.parametrize("name", ["fspool", "counter", "set-transformer-inducing"])
 def test_an_exported_program_serves_every_set(name, generator):
     export_serves_every_set(name, True, generator)
 
