@@ -39,6 +39,15 @@ CONTRACT = {
     "torchsets.encoders:EquivariantLinear": "(features, outputs, *, centre='mean')",
     "torchsets.pooling:SortPool": "(k)",
     "torchsets.pooling:SortPool.pool_flat": "(self, values, sizes)",
+    "torchsets.pooling:AttentionPool": "(features, *, queries=1, context=None)",
+    "torchsets.pooling:AttentionPool.forward": "(self, elements, mask=None, context=None)",
+    "torchsets.encoders:SetTransformer": (
+        "(features, outputs, *, hidden=64, heads=4, layers=2, inducing=None, seeds=1, norm=False)"
+    ),
+    "torchsets.encoders:SetTransformer.forward": "(self, elements, mask=None)",
+    "torchsets.encoders:SAB": "(features, outputs, *, heads=4, norm=False)",
+    "torchsets.encoders:ISAB": "(features, outputs, *, inducing, heads=4, norm=False)",
+    "torchsets.encoders:PMA": "(features, *, seeds=1, heads=4, norm=False)",
     "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal', temperature=None)",
     "torchsets.pooling:FSPool.forward": "(self, elements, mask=None)",
     "torchsets.pooling:FSPool.pool_with_order": "(self, elements, mask=None, *, temperature=None)",

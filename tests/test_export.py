@@ -19,6 +19,7 @@ from torchsets.encoders import (
     OrderedEncoder,
     PointNet,
     RelationNetwork,
+    SetTransformer,
     mlp_encoder,
     relation_encoder,
 )
@@ -34,7 +35,16 @@ from torchsets.permutations import (
     neural_sort,
     sinkhorn,
 )
-from torchsets.pooling import FSPool, FSUnpool, MaxPool, MeanPool, MinPool, SortPool, SumPool
+from torchsets.pooling import (
+    AttentionPool,
+    FSPool,
+    FSUnpool,
+    MaxPool,
+    MeanPool,
+    MinPool,
+    SortPool,
+    SumPool,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the exporters warn about themselves
 
@@ -95,6 +105,7 @@ def modules():
         "min": MinPool(),
         "fspool": FSPool(FEATURES),
         "sort-pool": SortPool(7),
+        "attention": AttentionPool(FEATURES, queries=2),
         "unpool": Apply(unpool, **pools),
         "unpool-relaxed": Apply(relaxed, **pools),
         "deep-sets": DeepSets(nn.Sequential(MLP(FEATURES, 8, 8), ReLU()), FSPool(8), MLP(8, 8, 4)),
@@ -104,6 +115,8 @@ def modules():
         "janossy-triples": JanossyPooling(MLP(3 * FEATURES, 8, 4), k=3),
         "equivariant": EquivariantLinear(FEATURES, 4),
         "equivariant-max": EquivariantLinear(FEATURES, 4, centre="max"),
+        "set-transformer": SetTransformer(FEATURES, 4, hidden=8, heads=2, seeds=2),
+        "set-transformer-inducing": SetTransformer(FEATURES, 4, hidden=8, heads=2, inducing=3),
         "auto-encoder": FSPoolAutoEncoder(FEATURES, temperature=None),
         "auto-encoder-relaxed": FSPoolAutoEncoder(FEATURES),
         "pairwise-cost": PairwiseCost(FEATURES, hidden=8),
@@ -172,7 +185,7 @@ def export_serves_every_set(name, masked, generator):
     assert_serves_every_set(program.module(), module, masked=masked, generator=generator)
 
 
-@pytest.mark.parametrize("name", ["fspool", "counter"])
+@pytest.mark.parametrize("name", ["fspool", "counter", "set-transformer-inducing"])
 def test_an_exported_program_serves_every_set(name, generator):
     export_serves_every_set(name, True, generator)
 

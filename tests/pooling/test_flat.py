@@ -11,6 +11,7 @@ from torchsets import SetBatch, flat
 from torchsets.encoders import DeepSets
 from torchsets.mlp import MLP
 from torchsets.pooling import (
+    AttentionPool,
     FSPool,
     MaxPool,
     MeanPool,
@@ -32,6 +33,7 @@ MAKE = {
     "sort": lambda: SortPool(4),
     "fspool": lambda: FSPool(3, pieces=4),
     "relaxed": lambda: FSPool(3, pieces=4, temperature=0.5),
+    "attention": lambda: AttentionPool(3),
     "grouped": lambda: Grouped(DeepSets(MLP(3, 8, 8), FSPool(8), MLP(8, 8, 2))),
 }
 SIZES = {

@@ -192,7 +192,7 @@ class _Block(nn.Module):
             query, self.key(keys), self.value(keys), mask, heads=self.heads, scale=self.scale
         )
         attended = self.norm_attended(query + collected)
-        result: Tensor = self.norm_out(attended + self.out(attended).relu_())
+        result: Tensor = self.norm_out(attended + self.out(attended).relu())
         return result
 
 

@@ -71,13 +71,11 @@ class PlainSetTransformer(nn.Module):
 
     def __init__(self, inducing: int | None, *, layers: int = 2) -> None:
         super().__init__()
-        self.layers = nn.ModuleList(
-            nn.ModuleList(_PlainBlock() for _ in range(1 if inducing is None else 2))
-            for _ in range(layers)
-        )
         self.points = nn.ParameterList(
             torch.randn(1, inducing, _WIDTH) for _ in range(layers) if inducing is not None
         )
+        self.collect = nn.ModuleList(_PlainBlock() for _ in self.points)
+        self.spread = nn.ModuleList(_PlainBlock() for _ in range(layers))
         self.pool = _PlainBlock()
         self.seed = nn.Parameter(torch.randn(1, 1, _WIDTH))
         self.out = nn.Linear(_WIDTH, _WIDTH)
@@ -85,12 +83,13 @@ class PlainSetTransformer(nn.Module):
     def forward(self, elements: Tensor, mask: Tensor) -> Tensor:
         """Encode padded sets (B, N, D) to vectors (B, D)."""
         elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
-        for index, blocks in enumerate(self.layers):
-            if self.points:
+        for index, spread in enumerate(self.spread):
+            if self.collect:
                 points = self.points[index].expand(len(elements), -1, -1)
-                elements = blocks[1](elements, blocks[0](points, elements, mask), None)
+                keys, key_mask = self.collect[index](points, elements, mask), None
             else:
-                elements = blocks[0](elements, elements, mask)
+                keys, key_mask = elements, mask
+            elements = spread(elements, keys, key_mask)
         seed = self.seed.expand(len(elements), -1, -1)
         result: Tensor = self.out(self.pool(seed, elements, mask).squeeze(1))
         return result
