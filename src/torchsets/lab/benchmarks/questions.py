@@ -1,8 +1,9 @@
 """Questions about sets of objects, the thesis' sizes, batch 640: one training step.
 
 The straightforward implementation has 10 slots for every set, concatenates the question to each
-object, for the relation network to each of the 100 pairs, and masks at the end. The question's own
-network is the same in all variants and takes no part here: its vector is given.
+object, for the relation network to each of the 100 pairs, and masks at the end. It reads the
+questions, of 7 to 31 words, up to the longest one. The network that reads the questions is part of
+the step; "objects alone" has their vectors given.
 """
 
 from collections.abc import Callable
@@ -17,8 +18,9 @@ from torchsets.lab.benchmarks.harness import Case
 from torchsets.lab.experiments.clevr.configs import AskScenes
 from torchsets.lab.experiments.clevr.models import Answerer, PooledObjects
 from torchsets.padded import lengths_to_mask
+from torchsets.text import QuestionEncoder
 
-_BATCH, _SLOTS, _FEATURES = 640, 10, 7
+_BATCH, _SLOTS, _FEATURES, _WORDS = 640, 10, 7, 82
 _CONFIG = AskScenes()
 
 
@@ -26,42 +28,51 @@ def cases() -> list[Case]:
     """Relation network and FSPool beside the plain way, and FSPool beside sum pooling."""
     return [
         Case(
-            f"{_BATCH} questions, 3 to 10 objects, relation network",
+            f"{_BATCH} questions, 3 to 10 objects, {label}{', objects alone' * alone}",
             {
-                "torchsets": partial(_prepare, "rn", _ours),
-                "plain": partial(_prepare, "rn", _plain_relations),
+                f"{way}{suffix}": partial(_prepare, name, encode, alone, way == "torchsets")
+                for name, suffix, plain in models
+                for way, encode in (("torchsets", _ours), ("plain", plain))
             },
-        ),
-        Case(
-            f"{_BATCH} questions, 3 to 10 objects, FSPool",
-            {
-                "torchsets": partial(_prepare, "fspool", _ours),
-                "plain": partial(_prepare, "fspool", _plain_objects),
-                "torchsets, sum": partial(_prepare, "sum", _ours),
-                "plain, sum": partial(_prepare, "sum", _plain_objects),
-            },
-        ),
+        )
+        for alone in (False, True)
+        for label, models in (
+            ("relation network", [("rn", "", _plain_relations)]),
+            ("FSPool", [("fspool", "", _plain_objects), ("sum", ", sum", _plain_objects)]),
+        )
     ]
 
 
 Encode = Callable[[Answerer, Tensor, Tensor, Tensor], Tensor]
 
 
-def _prepare(name: str, encode: Encode) -> Callable[[], object]:
+def _prepare(name: str, encode: Encode, alone: bool, grouped: bool) -> Callable[[], object]:
     torch.manual_seed(0)
-    model = Answerer(_CONFIG, name, features=_FEATURES, words=82, answers=28)
+    model = Answerer(_CONFIG, name, features=_FEATURES, words=_WORDS, answers=28)
     generator = torch.Generator().manual_seed(0)
     states = torch.randn(_BATCH, _SLOTS, _FEATURES, generator=generator)
     mask = lengths_to_mask(torch.randint(3, 11, (_BATCH,), generator=generator), size=_SLOTS)
-    question = torch.randn(_BATCH, _CONFIG.question, generator=generator)
+    given = torch.randn(_BATCH, _CONFIG.question, generator=generator)
+    lengths = torch.randint(7, 32, (_BATCH,), generator=generator)
+    words = torch.randint(1, _WORDS + 1, (_BATCH, int(lengths.max())), generator=generator)
 
     def step() -> Tensor:
         model.zero_grad()
+        question = given
+        if not alone:
+            read = model.question if grouped else partial(_plain_question, model.question)
+            question = read(words, lengths)
         loss = -model.answer(encode(model, states, mask, question))[:, 0].mean()
         loss.backward()
         return loss.detach()
 
     return step
+
+
+def _plain_question(encoder: QuestionEncoder, words: Tensor, lengths: Tensor) -> Tensor:
+    places = lengths.unsqueeze(1) - 1 - torch.arange(words.shape[1])
+    states: Tensor = encoder.recurrent(encoder.embedding(words.gather(1, places.clamp(min=0))))[0]
+    return states[torch.arange(len(words)), lengths - 1]
 
 
 def _ours(model: Answerer, states: Tensor, mask: Tensor, question: Tensor) -> Tensor:
