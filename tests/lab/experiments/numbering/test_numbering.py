@@ -118,6 +118,7 @@ def test_published_numbers_stand_beside_ours_only_at_64_elements(tmp_path):
     for name in {*NUMBERERS} - {"fs-unpool"}:
         assert row_name(Numbering(), name) in rows
         assert row_name(SMALL, name) == f"{NUMBERERS[name]}, 6 elements"
+    assert row_name(Numbering(steps=9), "idspn") == "iDSPN, 9 updates of 128"
     config = replace(SMALL, models=("idspn", "deep-sets"), steps=2)
     run = run_experiment("numbering", config, scale="smoke", folder=tmp_path / "run")
     assert list(run.figures) == ["descent"]

@@ -14,7 +14,6 @@ NUMBERERS = {  # row names of the published table; the longest to train first
     "bilstm": "BiLSTM",
     "deep-sets": "DeepSets",
 }
-PUBLISHED_ELEMENTS = 64  # rows of smaller sets say so
 
 
 @dataclass(frozen=True)
@@ -47,7 +46,7 @@ class Numbering:
         device: auto, cpu or cuda.
     """
 
-    elements: int = PUBLISHED_ELEMENTS
+    elements: int = 64
     classes: int = 4
     models: tuple[str, ...] = tuple(NUMBERERS)
     data: tuple[int, ...] = (1, 10, 100)

@@ -12,11 +12,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.data.minibatches import Minibatches
-from torchsets.lab.experiments.numbering.configs import (
-    NUMBERERS,
-    PUBLISHED_ELEMENTS,
-    Numbering,
-)
+from torchsets.lab.experiments.numbering.configs import NUMBERERS, Numbering
 from torchsets.lab.experiments.numbering.figures import Descent, draw_descents
 from torchsets.lab.experiments.numbering.models import Numberer, SetNumberer, build_numberer
 from torchsets.lab.records import Cell, Recorder
@@ -54,11 +50,14 @@ def run(config: Numbering, recorder: Recorder) -> None:
 
 
 def row_name(config: Numbering, name: str) -> str:
-    """The row of a model, which says if its sets are not as large as the published ones."""
+    """The row of a model, which says how its sets or its training are not the published ones."""
     label = NUMBERERS[name]
-    if config.elements == PUBLISHED_ELEMENTS:
-        return label
-    return f"{label}, {config.elements} elements"
+    published = Numbering()
+    if config.elements != published.elements:
+        return f"{label}, {config.elements} elements"
+    if (config.steps, config.batch_size) != (published.steps, published.batch_size):
+        return f"{label}, {config.steps} updates of {config.batch_size}"
+    return label
 
 
 def draw_sets(
