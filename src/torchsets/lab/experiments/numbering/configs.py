@@ -119,7 +119,7 @@ NUMBERING = Experiment(
     tables=(
         Table(
             "numbering",
-            takes={"smoke": "10 s", "cpu": "1 h 30 min", "full": "a month"},
+            takes={"smoke": "10 s", "cpu": "1 h 30 min", "full": "two weeks"},
             seeds={"full": 6},
             fixed=(
                 "elements",

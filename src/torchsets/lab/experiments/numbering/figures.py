@@ -68,6 +68,7 @@ def draw_descents(recorder: Recorder, descents: Mapping[str, Descent]) -> None:
                 + "."
                 for step in steps
             ],
+            start=count - 1,
         ),
         title="Equal elements get different numbers",
         caption="The first set of the test, its elements sorted by class: one row for each "
