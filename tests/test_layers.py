@@ -112,9 +112,9 @@ def test_a_wrong_import_is_seen(own, code, culprit, tmp_path):
 
 @pytest.mark.parametrize("path", [ROOT / "lab" / "experiments" / s for s in SUBJECTS], ids=SUBJECTS)
 def test_a_subject_has_a_closed_list_of_files(path):
-    """Declare, one article for each experiment, models, figures."""
+    """Declare, one article for each experiment, models, figures; selection: cross-validation."""
     from torchsets.lab.experiments import experiments
 
     articles = {one.run.split(":")[0].split(".")[-1] for one in experiments().values()}
     files = {file.stem for file in path.glob("*.py")}
-    assert files <= {"__init__", "configs", "models", "figures"} | articles
+    assert files <= {"__init__", "configs", "models", "figures", "selection"} | articles
