@@ -7,10 +7,11 @@ import torch
 from torchsets.data import motif_graphs
 from torchsets.lab.experiments.graphs import classify
 from torchsets.lab.experiments.graphs.classify import Batch, Passes, accuracy, halve
-from torchsets.lab.experiments.graphs.configs import CLASSIFY, ROWS
+from torchsets.lab.experiments.graphs.configs import CLASSIFY, MOTIFS, ROWS, Choice
+from torchsets.lab.experiments.graphs.models import build_model
 from torchsets.lab.experiments.graphs.selection import cut_folds
 from torchsets.lab.experiments.launch import resume_experiment, run_experiment
-from torchsets.lab.training import load_checkpoint, loop
+from torchsets.lab.training import load_checkpoint, load_weights, loop
 
 
 def smoke(folder, **changes):
@@ -75,6 +76,46 @@ def test_the_three_selections_are_those_of_the_recorded_curves(run):
         assert [folds["fold 1"], folds["fold 2"]] == pytest.approx(test[:, epoch].tolist())
         shown = cells(run, "fspool/graph-bio/variants")[row]["motifs"]
         assert shown == found["validation, mean over folds"]
+
+
+def test_accuracies_are_of_the_graphs_that_a_fold_does_not_train_on(run):
+    data = motif_graphs(30)
+    seen = set()
+    for number, fold in enumerate(cut_folds(30, 10, seed=0)[:2], 1):
+        for name in ROWS:
+            task = f"motifs {name}/fold {number}"
+            model = build_model(name, MOTIFS, Choice(8, 8, 0.5), features=3, classes=2).eval()
+            assert load_weights(run.folder / "checkpoint" / task, model)
+            last = [line for line in run.metrics if line["task"] == task][-1]
+            for what, chosen in (("validation", fold.validation), ("test", fold.test)):
+                graphs = data.graphs.batch(chosen)
+                right = model(*graphs).argmax(dim=1) == data.labels[chosen]
+                assert last[f"{what} accuracy"] == pytest.approx(100 * right.double().mean().item())
+            seen.add((last["validation accuracy"], last["test accuracy"]))
+    assert any(validation != test for validation, test in seen)
+
+
+@pytest.mark.parametrize("seed", [0, 3])
+def test_folds_start_elsewhere_but_models_alike(seed, tmp_path, monkeypatch):
+    seeds, batches, partitions = [], [], []
+
+    def note(taken, function):
+        def noted(*arguments, **options):
+            taken.append((arguments, options))
+            return function(*arguments, **options)
+
+        return noted
+
+    monkeypatch.setattr(classify, "seed_everything", note(seeds, classify.seed_everything))
+    monkeypatch.setattr(classify, "Passes", note(batches, Passes))
+    monkeypatch.setattr(classify, "cut_folds", note(partitions, cut_folds))
+    smoke(tmp_path, models=("base", "fspool"), epochs=1, seed=seed, stratified=True)
+    first = 10 * seed
+    assert [arguments for arguments, _ in seeds] == [(first,), (first + 1,)] * 2
+    assert [options["seed"] for _, options in batches] == [first, first + 1] * 2
+    for (count, parts), options in partitions:
+        assert (count, parts, options["seed"]) == (30, 10, seed)
+        assert options["labels"].tolist() == [0, 1] * 15
 
 
 def test_differences_are_of_the_folds(run):
