@@ -177,12 +177,14 @@ def test_every_set_and_slot_starts_elsewhere_and_the_generator_decides():
 def test_the_start_has_the_learned_mean_and_spread():
     decoder = make()
     with torch.no_grad():
-        decoder.mean.copy_(torch.linspace(-2, 2, HIDDEN))
-        decoder.log_spread.copy_(torch.linspace(-1, 1, HIDDEN))
+        decoder.start.mean.copy_(torch.linspace(-2, 2, HIDDEN))
+        decoder.start.log_spread.copy_(torch.linspace(-1, 1, HIDDEN))
     slots = decoder.initial_slots(4000, generator=fixed()).flatten(0, 1)
     # 12000 draws: the standard errors are at most 0.9 % and 0.65 % of the spread
-    assert ((slots.mean(dim=0) - decoder.mean[0]).abs() < 0.05 * slots.std(dim=0)).all()
-    torch.testing.assert_close(slots.std(dim=0), decoder.log_spread[0].exp(), rtol=0.05, atol=0)
+    assert ((slots.mean(dim=0) - decoder.start.mean[0]).abs() < 0.05 * slots.std(dim=0)).all()
+    torch.testing.assert_close(
+        slots.std(dim=0), decoder.start.log_spread[0].exp(), rtol=0.05, atol=0
+    )
 
 
 def test_unrolled_gradient():
@@ -194,7 +196,7 @@ def test_unrolled_gradient():
         slots = mean + spread.exp() * torch.randn(3, SLOTS, HIDDEN, generator=fixed()).double()
         return decoder(tokens, mask, initial=slots).elements
 
-    assert torch.autograd.gradcheck(decode, (tokens, decoder.mean, decoder.log_spread))
+    assert torch.autograd.gradcheck(decode, (tokens, decoder.start.mean, decoder.start.log_spread))
 
 
 def test_implicit_gradient_is_that_of_one_round_from_the_slots_before():
@@ -225,7 +227,7 @@ def test_an_implicit_decoder_leaves_its_start_and_refuses_to_supervise_all_round
     criterion.supervise = "last"
     criterion(decoder(tokens), target).sum().backward()
     still = {name for name, weight in decoder.named_parameters() if weight.grad is None}
-    assert still == ({"mean", "log_spread"} if start == "random" else {"initial"})
+    assert still == ({"start.mean", "start.log_spread"} if start == "random" else {"start.initial"})
 
 
 @STARTS

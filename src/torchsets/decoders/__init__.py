@@ -4,13 +4,17 @@ from torchsets.decoders.auto_encoder import FSPoolAutoEncoder
 from torchsets.decoders.dspn import DSPN, find_step_size
 from torchsets.decoders.lstm import LSTMDecoder
 from torchsets.decoders.mlp import MLPDecoder
+from torchsets.decoders.query import QueryDecoder
 from torchsets.decoders.slot_attention import SlotAttention
+from torchsets.decoders.tspn import TSPNDecoder
 
 __all__ = [
     "DSPN",
     "FSPoolAutoEncoder",
     "LSTMDecoder",
     "MLPDecoder",
+    "QueryDecoder",
     "SlotAttention",
+    "TSPNDecoder",
     "find_step_size",
 ]

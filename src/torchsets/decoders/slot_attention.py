@@ -6,8 +6,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._checks import check_padded_sets, check_shape
-from torchsets.decoders.noise import normal_noise
 from torchsets.decoders.presence import split_steps
+from torchsets.decoders.slot_start import GaussianStart, LearnedStart, check_initial
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction, fill_padding
 
@@ -91,16 +91,10 @@ class SlotAttention(nn.Module):
         if gradient not in ("unrolled", "implicit"):
             raise ValueError(f'gradient must be "unrolled" or "implicit", got {gradient!r}')
         self.inputs, self.hidden, self.slots = inputs, hidden, slots
-        self.rounds, self.start = _check_rounds(rounds), start
-        self.gradient, self.variable_size = gradient, variable_size
-        learned = gradient == "unrolled"
-        if start == "random":
-            self.mean = nn.Parameter(torch.empty(1, hidden), requires_grad=learned)
-            self.log_spread = nn.Parameter(torch.empty(1, hidden), requires_grad=learned)
-            nn.init.xavier_uniform_(self.mean)
-            nn.init.xavier_uniform_(self.log_spread)
-        else:
-            self.initial = nn.Parameter(torch.randn(slots, hidden), requires_grad=learned)
+        self.rounds, self.gradient = _check_rounds(rounds), gradient
+        self.variable_size = variable_size
+        begin = GaussianStart if start == "random" else LearnedStart
+        self.start = begin(slots, hidden, learned=gradient == "unrolled")
         self.token_norm = nn.LayerNorm(inputs)
         self.slot_norm = nn.LayerNorm(hidden)
         self.to_keys = glorot_(nn.Linear(inputs, hidden, bias=False))
@@ -142,7 +136,10 @@ class SlotAttention(nn.Module):
         check_shape(tokens, (None, None, self.inputs), name="tokens", letters="(B, M, L)")
         mask = check_padded_sets(tokens, token_mask, name="tokens", mask_name="token_mask")
         rounds = self.rounds if rounds is None else _check_rounds(rounds)
-        slots = self._start(tokens.shape[0], initial, generator)
+        if initial is None:
+            slots = self.initial_slots(tokens.shape[0], generator=generator)
+        else:
+            slots = check_initial(initial, tokens.shape[0], self.slots, self.hidden)
         normalised = self.token_norm(fill_padding(tokens, mask))
         keys, values = self.to_keys(normalised), self.to_values(normalised)
         implicit = self.gradient == "implicit"
@@ -154,27 +151,12 @@ class SlotAttention(nn.Module):
         return split_steps(steps, variable_size=self.variable_size, last_only=implicit)
 
     def initial_slots(self, sets: int, *, generator: torch.Generator | None = None) -> Tensor:
-        """The slots before the first round, drawn or learned: (B, slots, hidden)."""
-        if self.start == "learned":
-            return self.initial.expand(sets, -1, -1)
-        noise = normal_noise((sets, self.slots, self.hidden), self.mean, generator)
-        return self.mean + self.log_spread.exp() * noise
+        """The slots of so many sets before the first round, drawn or learned: (B, N, H)."""
+        slots: Tensor = self.start(sets, generator)
+        return slots
 
     def extra_repr(self) -> str:
         return f"slots={self.slots}, rounds={self.rounds}, gradient={self.gradient!r}"
-
-    def _start(
-        self, sets: int, initial: Tensor | None, generator: torch.Generator | None
-    ) -> Tensor:
-        if initial is None:
-            return self.initial_slots(sets, generator=generator)
-        shape = (self.slots, self.hidden)
-        if initial.shape[1:] != shape or initial.shape[0] not in (1, sets):
-            raise ValueError(
-                f"initial must have shape (B or 1, slots, hidden) = ({sets} or 1, {self.slots}, "
-                f"{self.hidden}), got {tuple(initial.shape)}"
-            )
-        return initial.expand(sets, -1, -1)
 
     def _round(self, slots: Tensor, keys: Tensor, values: Tensor, mask: Tensor) -> Tensor:
         queries = self.to_queries(self.slot_norm(slots))
