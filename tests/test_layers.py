@@ -14,6 +14,8 @@ LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
+    ["attention"],
+    ["transformer"],
     ["sets", "collating", "flat", "graphs"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
