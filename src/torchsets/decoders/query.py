@@ -5,9 +5,9 @@ from torch import Tensor, nn
 
 from torchsets._checks import check_padded_sets, check_shape
 from torchsets.decoders.presence import split_steps
-from torchsets.decoders.transformer import SlotLayer
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction, fill_padding
+from torchsets.transformer import TransformerLayer
 
 
 class QueryDecoder(nn.Module):
@@ -62,11 +62,11 @@ class QueryDecoder(nn.Module):
         self.queries = nn.Parameter(torch.randn(slots, hidden))
         self.project = nn.Linear(inputs, hidden)
         self.layers = nn.ModuleList(
-            SlotLayer(
+            TransformerLayer(
                 hidden,
                 heads,
-                feedforward=feedforward or 4 * hidden,
-                tokens=True,
+                hidden=feedforward or 4 * hidden,
+                tokens=hidden,
                 dropout=dropout,
                 norm_first=norm_first,
             )
@@ -93,11 +93,10 @@ class QueryDecoder(nn.Module):
         check_shape(tokens, (None, None, self.inputs), name="tokens", letters="(B, M, L)")
         mask = check_padded_sets(tokens, token_mask, name="tokens", mask_name="token_mask")
         projected = self.project(fill_padding(tokens, mask))
-        codes = self.queries.expand(tokens.shape[0], -1, -1)
-        slots = torch.zeros_like(codes)
+        slots = self.queries.new_zeros(tokens.shape[0], *self.queries.shape)
         outputs = []
         for layer in self.layers:
-            slots = layer(slots, codes=codes, tokens=projected, token_mask=mask)
+            slots = layer(slots, tokens=projected, token_mask=mask, positions=self.queries)
             outputs.append(self.norm(slots))
         steps: Tensor = self.head(torch.stack(outputs))  # (layers, B, N, D + 1)
         return split_steps(steps, variable_size=self.variable_size)

@@ -6,9 +6,9 @@ from torch.nn.functional import cross_entropy
 
 from torchsets._checks import check_floating, check_mask, check_shape
 from torchsets.decoders.slot_start import GaussianStart, check_initial
-from torchsets.decoders.transformer import SlotLayer
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction, fill_padding, lengths_to_mask
+from torchsets.transformer import TransformerLayer
 
 
 class TSPNDecoder(nn.Module):
@@ -59,11 +59,10 @@ class TSPNDecoder(nn.Module):
         self.start = GaussianStart(slots, hidden)
         self.give = nn.Linear(inputs, hidden)
         self.layers = nn.ModuleList(
-            SlotLayer(
+            TransformerLayer(
                 hidden,
                 heads,
-                feedforward=feedforward or 4 * hidden,
-                tokens=False,
+                hidden=feedforward or 4 * hidden,
                 norm_first=norm_first,
             )
             for _ in range(layers)
@@ -115,7 +114,7 @@ class TSPNDecoder(nn.Module):
             points = check_initial(initial, count, self.slots, self.hidden)
         points = points + self.give(vector).unsqueeze(1)
         for layer in self.layers:
-            points = layer(points, mask=drawn)
+            points = layer(points, drawn)
         elements = fill_padding(self.head(self.norm(points)), drawn)
         return SetPrediction(elements, drawn.to(elements.dtype))
 
@@ -132,7 +131,8 @@ class TSPNDecoder(nn.Module):
 
     def size_loss(self, vector: Tensor, target_mask: Tensor) -> Tensor:
         """Return the cross entropy of the sizes of target sets, (B, M) bool, one per set: (B,)."""
-        check_mask(target_mask, torch.Size((vector.shape[0], target_mask.shape[-1])), of="vector")
+        shape = torch.Size((vector.shape[0], target_mask.shape[-1]))
+        check_mask(target_mask, shape, name="target_mask", of="vector")
         return cross_entropy(self.size_logits(vector), target_mask.sum(dim=1), reduction="none")
 
     def _check(self, vector: Tensor) -> None:
