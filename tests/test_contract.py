@@ -82,11 +82,14 @@ CONTRACT = {
     "torchsets.counting:Counter.forward": "(self, boxes, attention, mask=None)",
     "torchsets.decoders:DSPN": (
         "(encoder, *, slots, features, steps=10, step_size=25.0, momentum=0.0, clip=None, "
-        "tolerance=None, variable_size=True, representation_loss='huber', gradient='unrolled')"
+        "tolerance=None, variable_size=True, representation_loss='huber', gradient='unrolled', "
+        "project=None, pull=0.0)"
     ),
-    "torchsets.decoders:DSPN.forward": "(self, vector, *, steps=None, initial=None)",
-    "torchsets.decoders:DSPN.encode": "(self, elements, mask=None)",
-    "torchsets.decoders:DSPN.representation_loss": "(self, vector, elements, mask=None)",
+    "torchsets.decoders:DSPN.forward": "(self, vector, *, steps=None, initial=None, context=None)",
+    "torchsets.decoders:DSPN.encode": "(self, elements, mask=None, *, context=None)",
+    "torchsets.decoders:DSPN.representation_loss": (
+        "(self, vector, elements, mask=None, *, context=None)"
+    ),
     "torchsets.data:image_to_tiles": "(images, grid)",
     "torchsets.data:tiles_to_image": "(tiles, grid)",
     "torchsets.resnet:ResNet": (
