@@ -18,7 +18,7 @@ from torchsets.lab.experiments.experiment import (
 )
 from torchsets.lab.reports.thesis import thesis_tables
 
-SUBJECTS = ("polygons", "mnist", "counting", "sorting", "mosaics")
+SUBJECTS = ("polygons", "mnist", "counting", "sorting", "mosaics", "numbering")
 
 __all__ = [
     "SCALES",
