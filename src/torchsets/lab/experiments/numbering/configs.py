@@ -96,7 +96,7 @@ def split_random_sets(table: str, config: RandomSets) -> dict[str, RandomSets]:
 
 
 _KEYS = ("random-sets", "random-sets/order")
-_TAKES = {"smoke": "20 s", "cpu": "40 min", "full": "weeks on a CPU"}
+_TAKES = {"smoke": "20 s", "cpu": "30 min", "full": "weeks on a CPU"}
 _FIXED = (
     "steps",
     "batch_size",
@@ -129,11 +129,11 @@ RANDOM_SETS = Experiment(
         },
         "cpu": {
             "cells": ("2x2", "4x4", "8x8", "8x2"),
-            "steps": 3000,
+            "steps": 2000,
             "batch_size": 32,
             "decay_from": 0.5,
             "hidden": 64,
-            "latent": 128,
+            "latent": 256,
             "unrolled_steps": (10,),
             "implicit_steps": (20,),
             "inner_rate": 10.0,
