@@ -7,7 +7,6 @@ from torchsets.decoders import DSPN
 from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.numbering.configs import (
     DESCENTS,
-    PUBLISHED,
     RANDOM_SET_MODELS,
     RANDOM_SETS,
     RandomSets,
@@ -16,12 +15,14 @@ from torchsets.lab.experiments.numbering.configs import (
 from torchsets.lab.experiments.numbering.random_sets import (
     as_tokens,
     build,
+    column,
     evaluate,
     random_sets,
     rows,
     score,
     set_encoder,
 )
+from torchsets.lab.reports.thesis import thesis_tables
 
 SMOKE = RANDOM_SETS.config_at("smoke", steps=2)
 SHAPE = (4, 2)
@@ -52,19 +53,11 @@ def test_smoke_run_measures_every_model_and_draws_every_step(tmp_path):
     }
 
 
-def test_published_numbers_stand_beside_ours_at_their_own_cell(tmp_path):
-    config = RANDOM_SETS.config_at(
-        "smoke", cells=("8x8",), models=("idspn",), implicit_steps=(20,), steps=1, seed=3
-    )
-    run = run_experiment("random-sets", config, scale="smoke", folder=tmp_path)
-    (published,) = [cell for cell in run.cells if cell.column == "n=8, d=8, published"]
-    assert published.model.startswith("iDSPN, 20 steps")
-    assert (published.value, published.seed) == (9.0, 0)  # whatever the seed of the run
-
-
 def test_the_full_scale_has_every_published_row_and_all_25_kinds_of_sets():
     config = RANDOM_SETS.config_at("full")
-    assert set(PUBLISHED) <= {row for _, _, row in rows(config)}
+    published = thesis_tables()["random-sets"]
+    assert {one.model for one in published.rows} <= {row for _, _, row in rows(config)}
+    assert set(published.columns) <= {column(cell) for cell in config.cells}
     assert len(config.cells) == 25
     assert (config.training_sets, config.steps, config.batch_size) == (64_000, 20_000, 128)
 

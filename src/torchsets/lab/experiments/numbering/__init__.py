@@ -1,1 +1,1 @@
-"""Small benchmarks of set prediction: auto-encoding random sets."""
+"""Small benchmarks of set prediction."""
