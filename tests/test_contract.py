@@ -111,6 +111,27 @@ CONTRACT = {
     "torchsets.decoders:DSPN.representation_loss": (
         "(self, vector, elements, mask=None, *, context=None)"
     ),
+    "torchsets.decoders:QueryDecoder": (
+        "(inputs, hidden, *, slots, features, layers=6, heads=8, feedforward=None, dropout=0.0, "
+        "norm_first=False, variable_size=True)"
+    ),
+    "torchsets.decoders:QueryDecoder.forward": "(self, tokens, token_mask=None)",
+    "torchsets.decoders:SlotAttention": (
+        "(inputs, hidden, *, slots, features, rounds=3, start='random', gradient='unrolled', "
+        "variable_size=True)"
+    ),
+    "torchsets.decoders:SlotAttention.forward": (
+        "(self, tokens, token_mask=None, *, rounds=None, initial=None, generator=None)"
+    ),
+    "torchsets.decoders:TSPNDecoder": (
+        "(features, slots, *, inputs, hidden=128, layers=3, heads=4, feedforward=None, "
+        "norm_first=True)"
+    ),
+    "torchsets.decoders:TSPNDecoder.forward": (
+        "(self, vector, *, sizes=None, initial=None, generator=None)"
+    ),
+    "torchsets.decoders:TSPNDecoder.size_logits": "(self, vector)",
+    "torchsets.decoders:TSPNDecoder.size_loss": "(self, vector, target_mask)",
     "torchsets.data:image_to_tiles": "(images, grid)",
     "torchsets.data:tiles_to_image": "(tiles, grid)",
     "torchsets.resnet:ResNet": (

@@ -3,9 +3,10 @@
 from collections.abc import Mapping
 from typing import NamedTuple
 
+import torch
 from torch import Tensor
 
-from torchsets.lab.figures import CursorLines, Frames, Line, MovingMatrix, Slider
+from torchsets.lab.figures import CursorLines, Frames, Line, MovingMatrix, MovingPoints, Slider
 from torchsets.lab.records import Recorder
 
 
@@ -79,3 +80,53 @@ def draw_descents(recorder: Recorder, descents: Mapping[str, Descent]) -> None:
         "in each row while the slider moves over the steps of the descent, and a curve of the "
         "share of elements that are right.",
     )
+
+
+class Way(NamedTuple):
+    """How a set was predicted, for a model without steps in one entry.
+
+    Attributes:
+        points: The prediction before and after each step, (T + 1, N, D).
+        errors: The mean error over many sets by then, (T + 1,).
+    """
+
+    points: Tensor
+    errors: Tensor
+
+
+def draw_ways(recorder: Recorder, label: str, ways: Mapping[str, Way], target: Tensor) -> None:
+    """Record how each model predicts the set (N, D), and how its errors fall, for a slider."""
+    count = max(len(way.errors) for way in ways.values())
+    steps = list(range(count))
+    limit = 1.1 * target[:, :2].abs().max().item()
+    panels = [
+        MovingPoints(
+            _prolong(way.points[..., :2], count).tolist(),
+            range=(-limit, limit),
+            title=name,
+            targets=[target[:, :2].tolist()],
+            slots=list(range(len(target))),
+            trail=True,
+        )
+        for name, way in ways.items()
+    ]
+    errors = [
+        Line(steps, _prolong(way.errors, count).log10().tolist(), label=name)
+        for name, way in ways.items()
+    ]
+    curves = CursorLines(errors, title="log10 of the mean error", x_label="step")
+    recorder.add_figure(
+        f"steps {label.replace(',', '')}",
+        Frames(Slider("step", steps), [*panels, curves], start=count - 1),
+        title=f"The prediction at every step, {label}",
+        caption="Rings: the set, its first two features. Dots: the prediction, one colour for each "
+        "slot, after each inner step (DSPN), layer (queries) or round (slot attention); a model "
+        "with fewer steps stays where it ends, and one without steps does not move. The steps "
+        "never see the set. Not chosen: the first set of the validation.",
+        alt="Scatter plots, one for each model, whose dots move into the rings.",
+    )
+
+
+def _prolong(steps: Tensor, count: int) -> Tensor:
+    """Repeat the last of the steps (T + 1, ...) until there are so many."""
+    return torch.cat([steps, steps[-1:].expand(count - len(steps), *steps.shape[1:])])
