@@ -9,7 +9,7 @@ from torchsets.lab.experiments.graphs import classify
 from torchsets.lab.experiments.graphs.classify import Batch, Passes, accuracy, halve
 from torchsets.lab.experiments.graphs.configs import CLASSIFY, MOTIFS, ROWS, Choice
 from torchsets.lab.experiments.graphs.models import build_model
-from torchsets.lab.experiments.graphs.selection import cut_folds
+from torchsets.lab.experiments.graphs.selection import compare_recorded_folds, cut_folds
 from torchsets.lab.experiments.launch import resume_experiment, run_experiment
 from torchsets.lab.training import load_checkpoint, load_weights, loop
 
@@ -130,6 +130,18 @@ def test_differences_are_of_the_folds(run):
         assert found["standard error"] == pytest.approx(abs(values[0] - values[1]) / 2)
 
 
+def test_folds_of_several_shards_are_compared_as_those_of_one(run, tmp_path):
+    config = CLASSIFY.config_at("smoke", models=("base", "base-inputs"))
+    for name, shard in CLASSIFY.split("graphs-classify", config).items():
+        run_experiment("graphs-classify", shard, scale="smoke", folder=tmp_path / name)
+    assert len(list(tmp_path.iterdir())) == 2
+    found = compare_recorded_folds(tmp_path)
+    pair = "motifs, GIN-Base, eps=inputs minus GIN-Base"
+    assert list(found) == [pair]
+    recorded = cells(run, "graphs-classify/differences")[pair]
+    assert list(found[pair]) == pytest.approx(list(recorded.values()))
+
+
 def test_a_stopped_run_resumes_bit_for_bit(tmp_path, monkeypatch):
     fewer = {"models": ("fspool",), "epochs": 3}
     whole = smoke(tmp_path / "whole", **fewer)
@@ -204,7 +216,7 @@ def test_accuracy_is_over_all_graphs_of_all_batches():
     assert accuracy(lambda given: given, batches) == pytest.approx(50)
 
 
-@pytest.mark.parametrize(("epochs", "halvings"), [(500, 10), (250, 5), (30, 10), (6, 10)])
+@pytest.mark.parametrize(("epochs", "halvings"), [(500, 10), (250, 5), (30, 10), (6, 10), (22, 22)])
 def test_the_learning_rate_is_halved_at_the_start_of_epochs(epochs, halvings):
     per_epoch = 7
     steps = epochs * per_epoch

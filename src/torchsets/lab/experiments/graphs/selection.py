@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy import stats
 
+from torchsets.lab.experiments.graphs.configs import PAIRS, ROWS
 from torchsets.lab.records import read_runs
 
 Ints = NDArray[np.int64]
@@ -147,6 +148,29 @@ def compare_recorded(folder: str | Path) -> dict[str, SignedRanks]:
         "accuracy difference": compare_datasets(_recorded(runs, "")),
         "convergence-speed difference": compare_datasets(_recorded(runs, "-epochs")),
     }
+
+
+def compare_recorded_folds(folder: str | Path) -> dict[str, Difference]:
+    """Compare rows fold by fold over all runs below a folder: pairs of two shards, too.
+
+    Returns:
+        Differences named as in the table ``graphs-classify/differences``, over all seeds.
+    """
+    found: dict[str, dict[str, float]] = {}
+    for run in read_runs([folder]):
+        for cell in run.cells:
+            fold = cell.table == "graphs-classify/folds" and cell.column.startswith("fold ")
+            if fold and cell.value is not None:
+                found.setdefault(cell.model, {})[f"{cell.seed} {cell.column}"] = cell.value
+    differences = {}
+    for label in dict.fromkeys(row.partition(", ")[0] for row in found):
+        for first, second in ((ROWS[one], ROWS[other]) for one, other in PAIRS):
+            ours, base = (found.get(f"{label}, {row}", {}) for row in (first, second))
+            both = [[ours[fold], base[fold]] for fold in ours if fold in base]
+            if both:
+                difference = compare_folds(*np.array(both).T)
+                differences[f"{label}, {first} minus {second}"] = difference
+    return differences
 
 
 def _recorded(runs: Sequence[Any], suffix: str) -> list[float]:
