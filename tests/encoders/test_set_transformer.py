@@ -1,4 +1,5 @@
 import math
+import shutil
 
 import pytest
 import torch
@@ -142,17 +143,19 @@ def test_runs_under_autocast(name, generator):
 
 
 @pytest.mark.slow
-@EACH
-def test_compiles_to_machine_code(name, generator):
+def test_inductor_gives_equal_values_and_gradients(generator):
+    if shutil.which("g++") is None:
+        pytest.skip("inductor needs a C++ compiler: apt install g++")
     elements, mask = random_sets([3, 0, 5], features=3, generator=generator)
-    model, compiled = encoder(name), torch.compile(encoder(name), fullgraph=True)
+    model = encoder("inducing", layers=1)
     expected = model(elements, mask)
-    got = compiled(elements, mask)
-    torch.testing.assert_close(got, expected)
-    expected.square().sum().backward()
-    got.square().sum().backward()
-    gradients = [[x.grad for x in one.parameters()] for one in (compiled, model)]
-    torch.testing.assert_close(*gradients)
+    actual = torch.compile(model, fullgraph=True)(elements, mask)
+    torch.testing.assert_close(actual, expected)
+    inputs = tuple(model.parameters())
+    torch.testing.assert_close(
+        torch.autograd.grad(actual.square().sum(), inputs),
+        torch.autograd.grad(expected.square().sum(), inputs),
+    )
 
 
 @pytest.mark.parametrize(
