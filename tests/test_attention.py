@@ -98,6 +98,16 @@ def test_a_checkpoint_changes_no_gradient(reentrant, generator):
     torch.testing.assert_close(tuple(x.grad for x in inputs), expected)
 
 
+def test_transforms_of_torch_func_differentiate_twice(generator):
+    queries, keys, values = (x.detach() for x in vectors(generator))
+
+    def total(queries):
+        return attend(queries, keys, values, MASK, heads=2).pow(3).sum()
+
+    expected = torch.autograd.functional.hessian(total, queries)
+    torch.testing.assert_close(torch.func.hessian(total)(queries), expected)
+
+
 def test_nothing_of_the_size_of_all_pairs_is_kept(generator):
     elements = torch.randn(1, 256, 8, generator=generator, requires_grad=True)
     largest = 0

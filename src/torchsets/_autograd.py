@@ -34,6 +34,11 @@ def is_traced() -> bool:
     )
 
 
+def inside_transform() -> bool:
+    """Whether a torch.func transform runs this code, such as ``torch.func.grad``."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def is_exporting() -> bool:
     """Whether torch.export runs this code; a torch without that question never does."""
     ask = getattr(torch.compiler, "is_exporting", None)  # new in torch 2.7

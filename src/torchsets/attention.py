@@ -3,10 +3,9 @@
 import torch
 from torch import Tensor, nn
 from torch.autograd import Function
-from torch.nn.attention import SDPBackend, sdpa_kernel
 from torch.nn.functional import scaled_dot_product_attention
 
-from torchsets._autograd import Context, apply, is_traced
+from torchsets._autograd import Context, apply, inside_transform, is_traced
 from torchsets._checks import check_elements, check_mask, check_shape
 
 
@@ -49,7 +48,7 @@ def attend(
         return _join(_dot_product_attention(q, k, v, None, scale, dropout))
     some = mask.any(dim=1, keepdim=True)  # (B, 1)
     # An empty set attends to its padding, and its result is dropped: a softmax over nothing would
-    # be nan in some kernels, and a nan would come back with the gradient.
+    # be nan, and a nan would come back with the gradient.
     seen = (mask | ~some)[:, None, None, :]  # (B, 1, 1, N)
     attended = _join(_dot_product_attention(q, k, v, seen, scale, dropout))
     return attended.masked_fill(~some.unsqueeze(-1), 0)
@@ -160,6 +159,8 @@ def _dot_product_attention(
     scale: float | None,
     dropout: float,
 ) -> Tensor:
+    if dropout == 0 and inside_transform():  # its gradient may be differentiated again
+        return _plain_attention(queries, keys, values, mask, scale)
     variable = torch.is_grad_enabled() and any(x.requires_grad for x in (queries, keys, values))
     if dropout > 0 or is_traced() or not variable:
         return scaled_dot_product_attention(queries, keys, values, mask, dropout, scale=scale)
@@ -193,10 +194,7 @@ class _TwiceDifferentiable(Function):
         queries, keys, values, mask = ctx.saved_tensors
         if again:
             inputs = [queries, keys, values]
-            with sdpa_kernel(SDPBackend.MATH):
-                attended = scaled_dot_product_attention(
-                    queries, keys, values, mask, scale=ctx.scale
-                )
+            attended = _plain_attention(queries, keys, values, mask, ctx.scale)
         else:
             # With retain_graph=True there may be a second time: compute it again.
             inputs, attended = ctx.recorded or _record(queries, keys, values, mask, ctx.scale)
@@ -204,6 +202,16 @@ class _TwiceDifferentiable(Function):
         variables = [x for x in inputs if x.requires_grad]
         found = iter(torch.autograd.grad(attended, variables, gradient, create_graph=again))
         return *(next(found) if x.requires_grad else None for x in inputs), None, None
+
+
+def _plain_attention(
+    queries: Tensor, keys: Tensor, values: Tensor, mask: Tensor | None, scale: float | None
+) -> Tensor:
+    scale = queries.shape[-1] ** -0.5 if scale is None else scale
+    scores = (queries * scale) @ keys.transpose(-1, -2)
+    if mask is not None:
+        scores = scores.masked_fill(~mask, -torch.inf)
+    return scores.softmax(dim=-1) @ values
 
 
 def _record(

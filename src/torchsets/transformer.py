@@ -47,6 +47,7 @@ class TransformerLayer(nn.Module):
     ) -> None:
         super().__init__()
         self.norm_first = norm_first
+        self.takes_tokens = tokens is not None
         self.among = Attention(features, heads, dropout=dropout)
         self.norm_among = nn.LayerNorm(features)
         if tokens is not None:
@@ -86,7 +87,7 @@ class TransformerLayer(nn.Module):
             (B, M, D); rows of padding are finite and mean nothing.
         """
         check_elements(elements)
-        if (tokens is not None) != hasattr(self, "across"):
+        if (tokens is not None) != self.takes_tokens:
             raise ValueError("tokens must be given if the layer was built for them, and only then")
         if mask is not None:
             check_mask(mask, elements.shape[:2], of="elements")

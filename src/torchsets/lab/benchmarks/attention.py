@@ -12,22 +12,25 @@ from torchsets.mlp import MLP
 from torchsets.pooling import FSPool
 
 _WIDTH, _HEADS, _INDUCING = 64, 4, 16
+_MEDIUM, _LARGE = 342, 10000
 _PLAIN = "plain: blocks on nn.MultiheadAttention"
 
 
 def cases() -> list[Case]:
     """Full attention and inducing points; for scale, one block of full attention on a large set."""
     return [
-        _case((32, 342), None),
-        _case((32, 342), _INDUCING),
-        _case((8, 10000), _INDUCING),
+        _case((32, _MEDIUM), None),
+        _case((32, _MEDIUM), _INDUCING),
+        _case((8, _LARGE), _INDUCING),
         Case(
-            f"one block, one set (1, 10000, {_WIDTH}), full attention",
+            f"one block, one set (1, {_LARGE}, {_WIDTH}), full attention",
             {
-                "torchsets": partial(_prepare, partial(_ours, None, layers=1), (1, 10000)),
-                _PLAIN: partial(_prepare, partial(PlainSetTransformer, None, layers=1), (1, 10000)),
+                "torchsets": partial(_prepare, partial(_ours, None, layers=1), (1, _LARGE)),
+                _PLAIN: partial(
+                    _prepare, partial(PlainSetTransformer, None, layers=1), (1, _LARGE)
+                ),
                 f"limit: {_INDUCING} inducing points": partial(
-                    _prepare, partial(_ours, _INDUCING, layers=1), (1, 10000)
+                    _prepare, partial(_ours, _INDUCING, layers=1), (1, _LARGE)
                 ),
             },
         ),
