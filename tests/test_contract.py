@@ -134,6 +134,10 @@ CONTRACT = {
     "torchsets.decoders:TSPNDecoder.size_loss": "(self, vector, target_mask)",
     "torchsets.data:image_to_tiles": "(images, grid)",
     "torchsets.data:tiles_to_image": "(tiles, grid)",
+    "torchsets.data:sample_scenes": ("(count, *, objects=(3, 10), seed=0, first=0, visible=False)"),
+    "torchsets.data:scene_states": "(scenes, *, coding='one-hot')",
+    "torchsets.data:generate_questions": "(scenes, *, per_scene=10, families=None, seed=0)",
+    "torchsets.text:QuestionEncoder.forward": "(self, tokens, lengths=None)",
     "torchsets.resnet:ResNet": (
         "(layers=18, *, outputs=1000, channels=3, width=64, stem='large', pool=None)"
     ),
@@ -144,6 +148,8 @@ NAMES = [
     "torchsets.pooling:MeanPool",
     "torchsets.pooling:MaxPool",
     "torchsets.counting:box_iou",
+    "torchsets.data:Scenes",
+    "torchsets.data:Questions",
     "torchsets.counting:count_by_nms",
     "torchsets.decoders:MLPDecoder",
     "torchsets.decoders:LSTMDecoder",

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 
 from torchsets.data.questions.masks import (
-    ANYTHING,
     SUPERFLUOUS,
     Chain,
     Description,
@@ -61,18 +60,18 @@ def _link_to(
 
 def begin_set(
     scene: MaskedScene, random: Random, hops: int
-) -> tuple[Chain | None, int, int | None]:
-    """What leads to a set by some relations: the chain before it, the set, the last side."""
+) -> tuple[Chain | None, int | None, int, int]:
+    """What leads to a set: the chain before it, the last side, the set, and what it is taken of."""
     if hops == 0:
-        return (), scene.everything, None
+        return (), None, scene.everything, scene.everything
     place, side = pick(random, scene.size), pick(random, len(RELATIONS))
     chain = chain_to(scene, random, place, hops - 1)
-    return chain, scene.relations[place][side], side
+    return chain, side, scene.relations[place][side], scene.everything & ~(1 << place)
 
 
 def draw_set(scene: MaskedScene, random: Random, hops: int, which: int) -> tuple[Chain, int] | None:
     """A set by some relations and then the given attributes, of an object's values."""
-    begin, within, side = begin_set(scene, random, hops)
+    begin, side, within, _ = begin_set(scene, random, hops)
     if begin is None:
         return None
     description = scene.named(pick(random, scene.size), which)
@@ -81,41 +80,54 @@ def draw_set(scene: MaskedScene, random: Random, hops: int, which: int) -> tuple
     return (*begin, Link(side, description)), scene.filter(description, within)
 
 
-def describe_set(
+def describe_sought(
     scene: MaskedScene,
     random: Random,
     within: int,
-    kind: str,
+    others: int,
     wanted: bool,
     *,
-    others: int | None = None,
     forbidden: int = 0,
-    bare: bool = False,
-    lengths: Sequence[int] = LENGTHS,
 ) -> Description | None:
-    """Describe what is counted, or looked for.
+    """Describe what is looked for in a set of some objects, where it is or is not.
 
-    Of as many attributes whatever the answer, or the question alone would tell it: for "exist"
-    both a description that fits and one that does not must be possible with the same attributes.
+    With the same attributes both must be possible, or the question alone would tell the answer.
     """
-    if bare and kind == "count" and pick(random, 8) == 0:
-        return ANYTHING
+    which = pick_attributes(random, LENGTHS[pick(random, len(LENGTHS))], forbidden=forbidden)
+    found = [_find(scene, random, within, others, which, fits) for fits in (False, True)]
+    return None if None in found else found[wanted]
+
+
+def describe_counted(
+    scene: MaskedScene,
+    random: Random,
+    within: int,
+    others: int,
+    *,
+    lengths: Sequence[int] = LENGTHS,
+    forbidden: int = 0,
+) -> Description | None:
+    """Describe what is counted in a set of some objects; one in four times nothing is found."""
     which = pick_attributes(random, lengths[pick(random, len(lengths))], forbidden=forbidden)
-    outside = (scene.everything if others is None else others) & ~within
-    missing = None
-    for _ in range(TRIES):  # most often of an object that is there, but elsewhere
-        candidate = (
-            scene.named(pick_from(random, outside), which)
-            if outside
-            else random_description(random, which)
-        )
-        if not scene.filter(candidate, within):
-            missing = candidate
-            break
-    fitting = scene.named(pick_from(random, within), which) if within else None
-    if kind == "exist":
-        return None if missing is None or fitting is None else (fitting if wanted else missing)
-    return missing if fitting is None or pick(random, 4) == 0 else fitting
+    fits = within != 0 and pick(random, 4) > 0
+    return _find(scene, random, within, others, which, fits)
+
+
+def _find(
+    scene: MaskedScene, random: Random, within: int, others: int, which: int, fits: bool
+) -> Description | None:
+    """A description that fits some, or none, of a set, and most often others outside of it."""
+    pool = within if fits else others & ~within
+    for _ in range(TRIES):
+        if pool:
+            description = scene.named(pick_from(random, pool), which)
+        else:
+            description = random_description(random, which)
+        if bool(scene.filter(description, within)) == fits and not is_superfluous(
+            scene, random, description, within
+        ):
+            return description
+    return None
 
 
 def is_superfluous(

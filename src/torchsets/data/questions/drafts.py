@@ -8,9 +8,9 @@ from torchsets.data.questions.chains import (
     TRIES,
     begin_set,
     chain_to,
-    describe_set,
+    describe_counted,
+    describe_sought,
     draw_set,
-    is_superfluous,
 )
 from torchsets.data.questions.families import Family
 from torchsets.data.questions.masks import (
@@ -29,6 +29,7 @@ from torchsets.data.questions.masks import (
 )
 from torchsets.data.scenes import ATTRIBUTES, VALUES
 
+_BARE = 8  # one in so many counts has no description: "how many things are left of ..."
 _COMPARE: dict[str, Callable[[int, int], bool]] = {
     "equal_integer": int.__eq__,
     "less_than": int.__lt__,
@@ -70,11 +71,16 @@ def _draft_hops(family: Family, scene: MaskedScene, random: Random, wanted: bool
         if chain is None:
             return None
         return Draft(_value(scene, target, family.attribute), (chain,))
-    begin, within, side = begin_set(scene, random, hops)
+    begin, side, within, others = begin_set(scene, random, hops)
     if begin is None:
         return None
-    description = describe_set(scene, random, within, family.kind, wanted, bare=hops > 0)
-    if description is None or is_superfluous(scene, random, description, within):
+    if family.kind == "exist":
+        description = describe_sought(scene, random, within, others, wanted)
+    elif hops and pick(random, _BARE) == 0:
+        description = ANYTHING
+    else:
+        description = describe_counted(scene, random, within, others)
+    if description is None:
         return None
     answer = _answer(family.kind, scene.filter(description, within))
     return Draft(answer, ((*begin, Link(side, description)),))
@@ -95,23 +101,16 @@ def _draft_same(family: Family, scene: MaskedScene, random: Random, wanted: bool
         forbidden |= _bit(family.attribute)
         last = describe(scene, random, target, within, forbidden=forbidden)
         return last and Draft(_value(scene, target, family.attribute), chains, last)
-    last = ANYTHING
-    if family.filtered:
-        others = scene.everything & ~(1 << place)
+    others = scene.everything & ~(1 << place)
+    if not family.filtered:
+        last = ANYTHING
+    elif family.kind == "exist":
+        last = describe_sought(scene, random, within, others, wanted, forbidden=forbidden)
+    else:
         # Few objects share a value: described by more than one attribute, hardly any are left.
-        lengths = (1,) if family.kind == "count" else LENGTHS
-        last = describe_set(
-            scene,
-            random,
-            within,
-            family.kind,
-            wanted,
-            others=others,
-            forbidden=forbidden,
-            lengths=lengths,
-        )
-        if last is None:
-            return None
+        last = describe_counted(scene, random, within, others, lengths=(1,), forbidden=forbidden)
+    if last is None:
+        return None
     return Draft(_answer(family.kind, scene.filter(last, within)), chains, last)
 
 
@@ -169,8 +168,10 @@ def _draft_and(family: Family, scene: MaskedScene, random: Random, wanted: bool)
     within = masks[0] & masks[1]
     if family.kind == "query":
         last = describe(scene, random, target, within, forbidden=_bit(family.attribute))
+    elif pick(random, _BARE) == 0:
+        last = ANYTHING
     else:
-        last = describe_set(scene, random, within, "count", wanted, bare=True)
+        last = describe_counted(scene, random, within, scene.everything)
     if last is None:
         return None
     found = scene.filter(last, within)

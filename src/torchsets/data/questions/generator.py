@@ -15,7 +15,7 @@ CHUNK = 250
 """Scenes after which the balance of answers and families begins anew, as in CLEVR."""
 _TRIES = 4  # drafts of one family for a scene
 _CANDIDATES = 3  # counts to choose from
-_SECOND, _MEDIAN, _LEAST = 1.1, 5.0, 5
+_SECOND, _MEDIAN, _SHARE, _LEAST = 1.1, 5.0, 0.4, 5
 
 
 def generate_questions(
@@ -30,7 +30,8 @@ def generate_questions(
     Every object that a question names by "the" is the only one of its description; what is asked
     for is not named; the two sides of a comparison differ; at most one relation in ten could be
     left out. Answers are balanced within each family: one is refused while there are more than 1.1
-    times as many of it as of the second most frequent, or 5 times the median.
+    times as many of it as of the second most frequent, or 5 times the median, as in CLEVR; and,
+    where more than two are possible, while it has 40 % of the family.
 
     Families take turns, and with the balance they begin anew at each scene whose number is a
     multiple of 250. Random numbers belong to a scene, not to a run. So what is asked about a scene
@@ -138,7 +139,10 @@ class _Balance:
         own = self._answers[place][answer]
         # With few questions the median is 0: it counts as a handful.
         median = max(counts[len(counts) // 2], _LEAST)
-        return own <= _SECOND * counts[-2] and own <= _MEDIAN * median
+        allowed = own <= _SECOND * counts[-2] and own <= _MEDIAN * median
+        if len(counts) > 2:
+            allowed = allowed and own < max(_LEAST, _SHARE * (self._used[place] + 1))
+        return allowed
 
     def add(self, place: int, answer: str) -> None:
         """Count a question."""
