@@ -151,3 +151,15 @@ def test_unknown_and_repeated_words_are_errors():
         vocabulary.encode(["red blue ball"])
     with pytest.raises(ValueError, match="words must be different, got 'red' twice"):
         Vocabulary(["red", "ball", "red"])
+
+
+@pytest.mark.parametrize("cell", [nn.LSTM, nn.GRU])
+def test_many_texts_are_read_in_groups_of_similar_length(cell, generator):
+    torch.manual_seed(0)
+    encoder = QuestionEncoder(9, embedding=3, hidden=4, cell=cell, reverse=True).double()
+    tokens = torch.randint(1, 10, (150, 12), generator=generator)
+    lengths = torch.randint(0, 13, (150,), generator=generator)
+    found = encoder(tokens, lengths)
+    alone = torch.cat([encoder(tokens[i : i + 1], lengths[i : i + 1]) for i in range(150)])
+    torch.testing.assert_close(found, alone)
+    assert encoder(tokens, torch.zeros_like(lengths)).eq(0).all()

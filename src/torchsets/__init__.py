@@ -27,6 +27,7 @@ _HOMES = {
     "unpad": "padded",
 }
 _AREAS = (
+    "attention",
     "boxes",
     "collating",
     "counting",
@@ -50,6 +51,7 @@ _AREAS = (
     "sorting",
     "testing",
     "text",
+    "transformer",
 )
 
 __all__ = ["GraphBatch", "SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]

@@ -7,10 +7,12 @@ from typing import cast
 import torch
 from torch import Tensor, nn
 
-from torchsets._autograd import run_lstm
+from torchsets._autograd import is_traced, run_lstm
 from torchsets._checks import check_shape
 from torchsets.padded import lengths_to_mask
 
+# Texts are read in up to this many groups of similar length, of at least so many texts.
+_GROUPS, _GROUP = 4, 32
 _WORD = re.compile(r"[\w'-]+|[^\w\s'-]")
 
 
@@ -152,6 +154,17 @@ class QuestionEncoder(nn.Module):
             places = lengths.unsqueeze(1) - 1 - torch.arange(size, device=tokens.device)
             tokens = tokens.gather(1, places.clamp(min=0))
         tokens = tokens.masked_fill(~lengths_to_mask(lengths, size=size), 0)
+        if batch < 2 * _GROUP or tokens.device.type != "cpu" or is_traced():
+            return self._read(tokens, lengths)
+        # Texts of similar length together: the short ones do not wait for the longest.
+        order = lengths.argsort()
+        parts = [
+            self._read(tokens[rows, : max(1, int(lengths[rows[-1]]))], lengths[rows])
+            for rows in torch.tensor_split(order, min(_GROUPS, batch // _GROUP))
+        ]
+        return torch.cat(parts).index_select(0, order.argsort())
+
+    def _read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         words = self.embedding(tokens)
         if isinstance(self.recurrent, nn.LSTM):
             states = run_lstm(self.recurrent, words)  # (B, T, hidden)

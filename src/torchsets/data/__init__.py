@@ -23,6 +23,7 @@ from torchsets.data.mnist import (
     mnist_images,
     mnist_point_sets,
 )
+from torchsets.data.motifs import motif_graphs
 from torchsets.data.picture_folders import PictureFolder, imagenet_pictures
 from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
@@ -79,6 +80,7 @@ __all__ = [
     "mnist_images",
     "mnist_point_sets",
     "mosaic_size",
+    "motif_graphs",
     "random_polygons",
     "read_clevr_scenes",
     "read_idx",
