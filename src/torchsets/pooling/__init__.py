@@ -2,7 +2,8 @@
 
 from torchsets.pooling.attention import AttentionPool
 from torchsets.pooling.by_size import BySize, by_size
-from torchsets.pooling.fspool import FSPool, FSUnpool, fspool, fspool_flat
+from torchsets.pooling.flat_fspool import fspool_flat
+from torchsets.pooling.fspool import FSPool, FSUnpool, fspool
 from torchsets.pooling.max import MaxPool, MinPool, max_pool, max_pool_flat, min_pool, min_pool_flat
 from torchsets.pooling.mean import MeanPool, mean_pool, mean_pool_flat
 from torchsets.pooling.sort import SortPool, sort_pool, sort_pool_flat
