@@ -272,7 +272,7 @@ def test_bfloat16_autocast_stays_close():
     assert all(weight.grad.isfinite().all() for weight in decoder.parameters())
 
 
-@BOTH
+@pytest.mark.parametrize("gradient", ["unrolled", pytest.param("implicit", marks=pytest.mark.slow)])
 def test_compiled_gradients_equal_eager_ones(gradient):
     decoder = make(start="learned", gradient=gradient, rounds=2)
     tokens, mask = random_sets([3, 0, 4], INPUTS)

@@ -270,6 +270,7 @@ RANDOM_SETS = Experiment(
     tables=(
         Table("random-sets", takes=_TAKES, fixed=_FIXED),
         Table("random-sets/order", takes=_TAKES, fixed=_FIXED, thesis=False),
+        Table("random-sets/seconds", takes=_TAKES, fixed=_FIXED, thesis=False),
     ),
 )
 
