@@ -1,0 +1,297 @@
+"""How bright surfaces of CLEVR's world are: lamps, soft shadows, rubber, metal and the ground.
+
+Everything is linear light, in three colours. The numbers were fitted by least squares to 277 real
+pictures of CLEVR, together with the places of the lamps, which each picture reveals by its ground.
+All is computed point by point, with sums in a fixed order, so that a picture does not depend on
+what is rendered beside it. Points and directions are (3, P), float32.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+Numbers = NDArray[np.float32]
+
+COLOURS = (
+    (41, 208, 208),
+    (42, 75, 215),
+    (255, 238, 51),
+    (129, 38, 192),
+    (173, 35, 35),
+    (29, 105, 20),
+    (87, 87, 87),
+    (129, 74, 25),
+)
+"""Red, green and blue of 255 for each of ``VALUES["color"]``; as linear light."""
+_LAMPS = np.array(
+    [[5.595, 5.197, 4.494], [1.198, 1.304, 1.636], [2.53, 2.53, 2.53]], np.float32
+)  # red, green and blue of the key lamp (warm), the fill lamp (cool) and the back lamp
+_RUBBER = (1.32, 1.06, 1.02)  # what rubber returns of each lamp, beside the ground
+_AMBIENT, _RUBBER_AMBIENT, _RUBBER_GLOSS = 0.133, 0.145, 0.004
+_CONTACT = 0.078  # of the ambient light that an object takes from the ground below it
+_SOFTNESS = 0.15  # how fast shadows get blurred with the distance from what throws them
+
+_MIRROR = 0.8  # what metal returns of the ground that it mirrors
+_METAL = (0.25, 0.45, 0.45)  # and of each lamp's light as rubber would
+_LOBES = (0.96, 0.76, 1.19)  # highlights of the lamps
+_LOBE_WIDTH = (0.0076, 0.0033)  # along and across the object's height: the metal is brushed
+_WINDOW, _WINDOW_WIDTH, _WINDOW_TOP = 1.75, (0.0041, 0.0016), 1.15
+_WINDOW_WAY = (0.4230, -0.1880, 0.8860)  # a bright spot at infinity that only metal shows
+_SKY = 0.35  # above the horizon, at grazing angles
+_HORIZON = 0.25  # the slope below which the mirrored ground has its full brightness
+_MIRRORED = (0.22, 0.16)  # how bright mirrored objects of rubber and metal are
+
+
+class Blockers(NamedTuple):
+    """The objects of a scene as balls and upright cylinders, which throw shadows; all (n, 1).
+
+    Attributes:
+        x, y: The centre.
+        height: Half the height, which is also how high the centre is.
+        radius: Of the ball or cylinder; that of a cube has the same footprint.
+        ball: 1 for balls, 0 for the others.
+    """
+
+    x: Numbers
+    y: Numbers
+    height: Numbers
+    radius: Numbers
+    ball: Numbers
+
+
+def ground_light(x: Numbers, y: Numbers, lamps: Numbers, blockers: Blockers) -> Numbers:
+    """The light of points of the ground, (3, P): red, green, blue."""
+    points = np.stack([x, y, np.zeros_like(x)])
+    offsets = _offsets(points, blockers)
+    square = offsets[0] * offsets[0] + offsets[1] * offsets[1]
+    near = 1 / (1 + square / (blockers.height * blockers.height))
+    contact = _add_rows(near * near * near)
+    light = np.empty_like(points)
+    light[:] = np.maximum(_AMBIENT - _CONTACT * contact, 0)
+    for lamp, colour in zip(lamps, _LAMPS, strict=True):
+        to = lamp[:, None] - points
+        strength = _strength(to, to[2], lamp) * _passed(offsets, square, to, blockers)
+        light += colour[:, None] * strength
+    return light
+
+
+def bare_ground_light(points: Numbers, lamps: Numbers) -> Numbers:
+    """The same without any object, as metal mirrors it, (3, P)."""
+    light = np.full_like(points, _AMBIENT)
+    for lamp, colour in zip(lamps, _LAMPS, strict=True):
+        to = lamp[:, None] - points
+        light += colour[:, None] * _strength(to, to[2], lamp)
+    return light
+
+
+def object_light(
+    points: Numbers,
+    normals: Numbers,
+    to_camera: Numbers,
+    around: Numbers,
+    owner: NDArray[np.intp],
+    colours: Numbers,
+    metal: NDArray[np.bool_],
+    lamps: Numbers,
+    blockers: Blockers,
+) -> Numbers:
+    """The light that points of objects send to the camera.
+
+    Args:
+        points: Where they are, (3, P).
+        normals: Outward, of length 1, (3, P).
+        to_camera: Of length 1, (3, P).
+        around: Along the surface, at a right angle to the object's axis, of length 1, (3, P).
+        owner: The object of each point, (P,).
+        colours: Of each object, (3, n).
+        metal: Whether each object is of metal, (n,).
+        lamps: Places, (3, 3).
+        blockers: The n objects.
+
+    Returns:
+        Red, green and blue, (3, P).
+    """
+    offsets = _offsets(points, blockers)
+    square = offsets[0] * offsets[0] + offsets[1] * offsets[1]
+    own = (owner, np.arange(len(owner)))
+    shiny = np.flatnonzero(metal[owner])
+    metallic = _Metal(points, normals, to_camera, around, shiny) if len(shiny) else None
+    light = np.full_like(points, _RUBBER_AMBIENT)
+    for number, lamp in enumerate(lamps):
+        to = lamp[:, None] - points
+        strength = _strength(to, dot(normals, to), lamp)
+        strength *= _passed(offsets, square, to, blockers, own)
+        light += _LAMPS[number][:, None] * (_RUBBER[number] * strength)
+        if metallic is not None:
+            metallic.add_lamp(number, to, strength)
+    tint = colours[:, owner]
+    light *= tint
+    light += _RUBBER_GLOSS
+    if metallic is not None:
+        seen = [part[:, shiny] for part in offsets]
+        metallic.add_mirrored(seen, owner[shiny], lamps, colours, metal, blockers)
+        light[:, shiny] = metallic.light * tint[:, shiny]
+    return light
+
+
+def dot(one: Numbers, other: Numbers) -> Numbers:
+    """The inner products of vectors (3, P)."""
+    product = one * other
+    return product[0] + product[1] + product[2]
+
+
+class _Metal:
+    """Light of the points of metal, before it is tinted: highlights and what is mirrored."""
+
+    def __init__(
+        self,
+        points: Numbers,
+        normals: Numbers,
+        to_camera: Numbers,
+        around: Numbers,
+        chosen: NDArray[np.intp],
+    ) -> None:
+        self.chosen = chosen
+        self.points, self.normals = points[:, chosen], normals[:, chosen]
+        self.to_camera, self.around = to_camera[:, chosen], around[:, chosen]
+        self.facing = np.maximum(dot(self.normals, self.to_camera), 0)
+        self.light = np.zeros_like(self.points)
+        way = np.array(_WINDOW_WAY, np.float32)[:, None]
+        window = _WINDOW * self._lobe(np.broadcast_to(way, self.points.shape), _WINDOW_WIDTH)
+        self.light += np.minimum(window, _WINDOW_TOP)
+
+    def add_lamp(self, number: int, to: Numbers, strength: Numbers) -> None:
+        to = to[:, self.chosen]
+        lobe = _LOBES[number] * self._lobe(to / np.sqrt(dot(to, to)), _LOBE_WIDTH)
+        colour = _LAMPS[number][:, None]
+        self.light += (colour / colour.mean()) * lobe
+        self.light += colour * (_METAL[number] * strength[self.chosen])
+
+    def add_mirrored(
+        self,
+        offsets: list[Numbers],
+        owner: NDArray[np.intp],
+        lamps: Numbers,
+        colours: Numbers,
+        metal: NDArray[np.bool_],
+        blockers: Blockers,
+    ) -> None:
+        away = (2 * self.facing) * self.normals - self.to_camera
+        slope = -away[2]
+        far = self.points[2] / np.maximum(slope, 1e-3)
+        ground = self.points + away * far
+        ground[2] = 0
+        seen = bare_ground_light(ground, lamps) * _MIRROR
+        # The ground near its own foot is dark.
+        own_x, own_y = blockers.x[owner, 0], blockers.y[owner, 0]
+        square = (ground[0] - own_x) ** 2 + (ground[1] - own_y) ** 2
+        near = 1 / (1 + square / blockers.height[owner, 0] ** 2)
+        seen *= 1 - 0.6 * near * near
+        seen *= np.clip(slope * (1 / _HORIZON) + 0.3, 0, 1)
+        graze = 1 - self.facing
+        seen += np.where(slope > 0, 0, _SKY * graze * graze)
+        square_xy = offsets[0] * offsets[0] + offsets[1] * offsets[1]
+        enter, leave = _span(offsets, square_xy, away, blockers)
+        enter = np.where((leave > enter) & (enter > 0), enter, np.inf)
+        enter[owner, np.arange(len(owner))] = np.inf
+        first = enter.argmin(axis=0)
+        hit = np.flatnonzero(np.isfinite(enter[first, np.arange(len(first))]))
+        which = first[hit]
+        seen[:, hit] = colours[:, which] * np.where(metal[which], _MIRRORED[1], _MIRRORED[0])
+        self.light += seen
+
+    def _lobe(self, to: Numbers, width: tuple[float, float]) -> Numbers:
+        """A highlight by how far the bisector of lamp and camera is from the normal."""
+        half = self.to_camera + to
+        scale = 1 / np.maximum(dot(half, half), 1e-6)
+        across = dot(half, self.around)
+        straight = dot(half, self.normals)
+        across *= across * scale
+        along = np.maximum(1 - straight * straight * scale - across, 0)
+        return 1 / (1 + along / width[0] + across / width[1])
+
+
+def _offsets(points: Numbers, blockers: Blockers) -> list[Numbers]:
+    """From the centre of each object to each point: x, y and z, (n, P) each."""
+    return [points[0] - blockers.x, points[1] - blockers.y, points[2] - blockers.height]
+
+
+def _strength(to: Numbers, facing: Numbers, lamp: Numbers) -> Numbers:
+    """Of a lamp that is aimed at the origin: both cosines, over the squared distance."""
+    square = dot(to, to)
+    length = float(np.sqrt(lamp[0] * lamp[0] + lamp[1] * lamp[1] + lamp[2] * lamp[2]))
+    leaving = dot(lamp[:, None], to) / length
+    return np.maximum(facing, 0) * np.maximum(leaving, 0) / (square * square)
+
+
+def _passed(
+    offsets: list[Numbers],
+    square: Numbers,
+    to: Numbers,
+    blockers: Blockers,
+    own: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
+) -> Numbers:
+    """The share of a lamp's light that passes the objects, (P,).
+
+    What is blocked is the length of the way inside an object over the distance to it: soft without
+    sampling, and softer with the distance. ``own`` names the pairs of an object and its own points.
+    """
+    enter, leave = _span(offsets, square, to, blockers)
+    blocked = leave - enter
+    leave += enter
+    leave *= _SOFTNESS
+    blocked /= np.maximum(leave, 5e-4, out=leave)  # a point on the surface has distance 0
+    np.clip(blocked, 0, 1, out=blocked)
+    if own is not None:
+        blocked[own] = 0
+    np.subtract(1, blocked, out=blocked)
+    passed = np.ones_like(to[0])
+    for row in blocked:
+        passed *= row
+    return passed
+
+
+def _span(
+    offsets: list[Numbers], square: Numbers, way: Numbers, blockers: Blockers
+) -> tuple[Numbers, Numbers]:
+    """Where rays, from the points by ``way`` (3, P), enter and leave the objects, (n, P) each.
+
+    A ray that misses an object leaves it before it enters. The slab between the bottom and the top
+    cuts the cylinders; for balls it changes nothing.
+    """
+    flat = way[0] * way[0] + way[1] * way[1]
+    rise = way[2]
+    a = blockers.ball * (rise * rise) + flat
+    b = offsets[0] * way[0]
+    b += offsets[1] * way[1]
+    tall = blockers.ball * offsets[2]
+    b += tall * rise
+    c = tall * offsets[2]
+    c += square
+    c -= blockers.radius * blockers.radius
+    c *= a
+    root = b * b
+    root -= c
+    misses = root < 0
+    np.sqrt(np.maximum(root, 0, out=root), out=root)
+    np.divide(1, np.maximum(a, 1e-12, out=a), out=a)  # a way straight up has no length in the plane
+    steep = np.where(np.abs(rise) < 1e-6, np.float32(1e-6), rise)
+    inverse = 1 / steep
+    middle = offsets[2] * -inverse
+    half = blockers.height * np.abs(inverse)
+    enter = (-b - root) * a
+    np.maximum(enter, middle - half, out=enter)
+    np.maximum(enter, 0, out=enter)
+    root -= b
+    root *= a
+    leave = np.minimum(root, middle + half, out=root)
+    leave[misses] = -1
+    return enter, leave
+
+
+def _add_rows(values: Numbers) -> Numbers:
+    total = np.zeros_like(values[0])
+    for row in values:
+        total += row
+    return total
