@@ -27,20 +27,23 @@ COLOURS = (
 _LAMPS = np.array(
     [[5.595, 5.197, 4.494], [1.198, 1.304, 1.636], [2.53, 2.53, 2.53]], np.float32
 )  # red, green and blue of the key lamp (warm), the fill lamp (cool) and the back lamp
-_RUBBER = (1.32, 1.06, 1.02)  # what rubber returns of each lamp, beside the ground
-_AMBIENT, _RUBBER_AMBIENT, _RUBBER_GLOSS = 0.133, 0.145, 0.004
+_RUBBER = (1.34, 1.12, 1.03)  # what rubber returns of each lamp, beside the ground
+_AMBIENT, _RUBBER_AMBIENT, _RUBBER_GLOSS = 0.133, 0.1437, 0.004
+_SIDES, _DOWN = (-0.014, 0.040), (0.060, -0.110)  # ambient light of sides and of what faces down,
+_LOW = 0.4  # and what is added to it near the ground, below about this height
 _CONTACT = 0.078  # of the ambient light that an object takes from the ground below it
 _SOFTNESS = 0.15  # how fast shadows get blurred with the distance from what throws them
 
-_MIRROR = 0.8  # what metal returns of the ground that it mirrors
-_METAL = (0.25, 0.45, 0.45)  # and of each lamp's light as rubber would
+_MIRROR = 0.87  # what metal returns of the ground that it mirrors
+_MIRRORED = (0.1, 0.06)  # how bright mirrored objects are: of their colour, and white
 _LOBES = (0.96, 0.76, 1.19)  # highlights of the lamps
 _LOBE_WIDTH = (0.0076, 0.0033)  # along and across the object's height: the metal is brushed
 _WINDOW, _WINDOW_WIDTH, _WINDOW_TOP = 1.75, (0.0041, 0.0016), 1.15
 _WINDOW_WAY = (0.4230, -0.1880, 0.8860)  # a bright spot at infinity that only metal shows
-_SKY = 0.35  # above the horizon, at grazing angles
-_HORIZON = 0.25  # the slope below which the mirrored ground has its full brightness
-_MIRRORED = (0.22, 0.16)  # how bright mirrored objects of rubber and metal are
+_SKY = (-0.015, 0.1)  # above the horizon: seen from the front, and at grazing angles
+_HAZE = 0.05  # of the highlights below the horizon
+_HORIZON = (0.05, 0.12)  # where the mirrored ground begins, as a slope, and how soon it is full
+_FOOT = 0.36  # how much darker the ground is below a ball that mirrors it
 
 
 class Blockers(NamedTuple):
@@ -117,20 +120,21 @@ def object_light(
     own = (owner, np.arange(len(owner)))
     shiny = np.flatnonzero(metal[owner])
     metallic = _Metal(points, normals, to_camera, around, shiny) if len(shiny) else None
-    light = np.full_like(points, _RUBBER_AMBIENT)
+    light = np.empty_like(points)
+    light[:] = _ambient(points[2], normals[2])
     for number, lamp in enumerate(lamps):
         to = lamp[:, None] - points
         strength = _strength(to, dot(normals, to), lamp)
         strength *= _passed(offsets, square, to, blockers, own)
         light += _LAMPS[number][:, None] * (_RUBBER[number] * strength)
         if metallic is not None:
-            metallic.add_lamp(number, to, strength)
+            metallic.add_lamp(number, to)
     tint = colours[:, owner]
     light *= tint
     light += _RUBBER_GLOSS
     if metallic is not None:
         seen = [part[:, shiny] for part in offsets]
-        metallic.add_mirrored(seen, owner[shiny], lamps, colours, metal, blockers)
+        metallic.add_mirrored(seen, owner[shiny], lamps, colours, blockers)
         light[:, shiny] = metallic.light * tint[:, shiny]
     return light
 
@@ -161,12 +165,11 @@ class _Metal:
         window = _WINDOW * self._lobe(np.broadcast_to(way, self.points.shape), _WINDOW_WIDTH)
         self.light += np.minimum(window, _WINDOW_TOP)
 
-    def add_lamp(self, number: int, to: Numbers, strength: Numbers) -> None:
+    def add_lamp(self, number: int, to: Numbers) -> None:
         to = to[:, self.chosen]
         lobe = _LOBES[number] * self._lobe(to / np.sqrt(dot(to, to)), _LOBE_WIDTH)
         colour = _LAMPS[number][:, None]
         self.light += (colour / colour.mean()) * lobe
-        self.light += colour * (_METAL[number] * strength[self.chosen])
 
     def add_mirrored(
         self,
@@ -174,32 +177,31 @@ class _Metal:
         owner: NDArray[np.intp],
         lamps: Numbers,
         colours: Numbers,
-        metal: NDArray[np.bool_],
         blockers: Blockers,
     ) -> None:
         away = (2 * self.facing) * self.normals - self.to_camera
         slope = -away[2]
-        far = self.points[2] / np.maximum(slope, 1e-3)
-        ground = self.points + away * far
+        ground = self.points + away * (self.points[2] / np.maximum(slope, 1e-3))
         ground[2] = 0
-        seen = bare_ground_light(ground, lamps) * _MIRROR
-        # The ground near its own foot is dark.
-        own_x, own_y = blockers.x[owner, 0], blockers.y[owner, 0]
-        square = (ground[0] - own_x) ** 2 + (ground[1] - own_y) ** 2
-        near = 1 / (1 + square / blockers.height[owner, 0] ** 2)
-        seen *= 1 - 0.6 * near * near
-        seen *= np.clip(slope * (1 / _HORIZON) + 0.3, 0, 1)
+        below = bare_ground_light(ground, lamps) * _MIRROR
+        east, north = ground[0] - blockers.x[owner, 0], ground[1] - blockers.y[owner, 0]
+        foot = 1 / (1 + (east * east + north * north) / blockers.height[owner, 0] ** 2)
+        below *= 1 - (_FOOT * blockers.ball[owner, 0]) * (foot * foot * foot)
+        below += _HAZE * self.light
         graze = 1 - self.facing
-        seen += np.where(slope > 0, 0, _SKY * graze * graze)
-        square_xy = offsets[0] * offsets[0] + offsets[1] * offsets[1]
-        enter, leave = _span(offsets, square_xy, away, blockers)
-        enter = np.where((leave > enter) & (enter > 0), enter, np.inf)
-        enter[owner, np.arange(len(owner))] = np.inf
+        self.light += _SKY[0] + _SKY[1] * np.minimum(4 * graze * graze, 1)
+        np.maximum(self.light, 0, out=self.light)
+        below -= self.light
+        below *= np.clip((slope + _HORIZON[0]) * (1 / _HORIZON[1]), 0, 1)
+        self.light += below
+        square = offsets[0] * offsets[0] + offsets[1] * offsets[1]
+        enter, leave = _span(offsets, square, away, blockers)
+        enter[leave <= enter] = np.inf
+        every = np.arange(len(owner))
+        enter[owner, every] = np.inf
         first = enter.argmin(axis=0)
-        hit = np.flatnonzero(np.isfinite(enter[first, np.arange(len(first))]))
-        which = first[hit]
-        seen[:, hit] = colours[:, which] * np.where(metal[which], _MIRRORED[1], _MIRRORED[0])
-        self.light += seen
+        hit = np.flatnonzero(np.isfinite(enter[first, every]))
+        self.light[:, hit] = _MIRRORED[0] * colours[:, first[hit]] + _MIRRORED[1]
 
     def _lobe(self, to: Numbers, width: tuple[float, float]) -> Numbers:
         """A highlight by how far the bisector of lamp and camera is from the normal."""
@@ -210,6 +212,17 @@ class _Metal:
         across *= across * scale
         along = np.maximum(1 - straight * straight * scale - across, 0)
         return 1 / (1 + along / width[0] + across / width[1])
+
+
+def _ambient(height: Numbers, upward: Numbers) -> Numbers:
+    """The light on rubber that comes from everywhere, by height and by the normal's z."""
+    low = height * (1 / _LOW)
+    low = 1 / (1 + low * low)
+    down = np.maximum(-upward, 0)
+    sides = 1 - np.abs(upward)
+    return (sides * (_SIDES[0] + _SIDES[1] * low) + _RUBBER_AMBIENT) + down * (
+        _DOWN[0] + _DOWN[1] * low
+    )
 
 
 def _offsets(points: Numbers, blockers: Blockers) -> list[Numbers]:
@@ -257,7 +270,7 @@ def _span(
 ) -> tuple[Numbers, Numbers]:
     """Where rays, from the points by ``way`` (3, P), enter and leave the objects, (n, P) each.
 
-    A ray that misses an object leaves it before it enters. The slab between the bottom and the top
+    A ray that misses an object does not leave it after it enters. The slab between the bottom and the top
     cuts the cylinders; for balls it changes nothing.
     """
     flat = way[0] * way[0] + way[1] * way[1]
@@ -273,7 +286,6 @@ def _span(
     c *= a
     root = b * b
     root -= c
-    misses = root < 0
     np.sqrt(np.maximum(root, 0, out=root), out=root)
     np.divide(1, np.maximum(a, 1e-12, out=a), out=a)  # a way straight up has no length in the plane
     steep = np.where(np.abs(rise) < 1e-6, np.float32(1e-6), rise)
@@ -285,13 +297,11 @@ def _span(
     np.maximum(enter, 0, out=enter)
     root -= b
     root *= a
-    leave = np.minimum(root, middle + half, out=root)
-    leave[misses] = -1
-    return enter, leave
+    return enter, np.minimum(root, middle + half, out=root)
 
 
 def _add_rows(values: Numbers) -> Numbers:
-    total = np.zeros_like(values[0])
+    total = np.zeros(values.shape[1:], np.float32)
     for row in values:
         total += row
     return total

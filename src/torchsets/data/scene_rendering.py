@@ -1,0 +1,233 @@
+"""Pictures of scenes: what CLEVR's camera would see."""
+
+from functools import cache
+
+import numpy as np
+import torch
+from numpy.typing import NDArray
+from torch import Tensor
+
+from torchsets.data.scene_boxes import CUBE, CYLINDER, SPHERE, Solids, scene_solids
+from torchsets.data.scene_cameras import FOCAL, HEIGHT, WIDTH, scene_cameras, scene_lamps
+from torchsets.data.scene_light import COLOURS, Blockers, dot, ground_light, object_light
+from torchsets.data.scene_rays import Numbers, RayGrid, Rays, ray_grid, scene_rays, trace
+from torchsets.data.scenes import ATTRIBUTES, Scenes
+
+_CHUNK = 64  # scenes that are prepared together; no effect on the pictures
+_EDGES = {SPHERE: 1.0, CUBE: 0.176, CYLINDER: 0.09}  # how far edges are rounded, of the radius
+_LEVELS = 8192
+
+
+def render_scenes(scenes: Scenes, *, size: int = 64, samples: int = 2) -> Tensor:
+    """Render scenes as CLEVR does, but 100 times faster.
+
+    The frame of 480 x 320 is squeezed to a square, as the thesis has it. Light, shadows and mirrored
+    objects are close to the real pictures, not exact; outlines are exact. A scene always gives the
+    same bytes, whatever is rendered beside it.
+
+    Args:
+        scenes: S scenes. Their cameras are those of :func:`scene_cameras`; lamps that are not known
+            hang where CLEVR's do on average.
+        size: Pixels along each side.
+        samples: Rays along each side of a pixel, against jagged outlines.
+
+    Returns:
+        Pictures, (S, 3, size, size), uint8.
+
+    Raises:
+        ValueError: If size or samples is below 1.
+
+    Example:
+        >>> from torchsets.data import sample_scenes
+        >>> render_scenes(sample_scenes(2), size=32).shape
+        torch.Size([2, 3, 32, 32])
+    """
+    if size < 1 or samples < 1:
+        raise ValueError(f"size and samples must be at least 1, got {size} and {samples}")
+    # The system gets back freed arrays of some size and clears them before it gives them out again,
+    # which takes longer than the arithmetic. glibc keeps arrays below the largest one that was ever
+    # freed; this one is never touched, so it costs nothing.
+    np.empty(31 << 20, np.uint8)
+    pictures = np.empty((len(scenes), 3, size, size), np.uint8)
+    for start in range(0, len(scenes), _CHUNK):
+        _render(scenes[start : start + _CHUNK], samples, pictures[start : start + _CHUNK])
+    return torch.from_numpy(pictures)
+
+
+def _render(scenes: Scenes, samples: int, pictures: NDArray[np.uint8]) -> None:
+    size = pictures.shape[-1]
+    grid = ray_grid(size * samples, size * samples)
+    rays = scene_rays(scenes, size * samples, size * samples)
+    solids = scene_solids(scenes)
+    views = _views(scenes)
+    lamps = scene_lamps(scenes).numpy().astype(np.float32)
+    objects = _Objects(scenes, solids)
+    for scene, picture in enumerate(pictures):
+        chosen = slice(rays.starts[scene], rays.starts[scene + 1])
+        blockers = objects.blockers(chosen)
+        ground = _ground(views[scene], lamps[scene], blockers, size)
+        canvas = _foreground(rays, scene, grid, views[scene], lamps[scene], objects, chosen)
+        if canvas is not None:
+            covered = _shrink(canvas, samples, size)
+            ground *= 1 - covered[3]
+            ground += covered[:3]
+        ground += 0.5
+        picture[:] = ground  # at most 255, and cut off: rounded
+
+
+class _Objects:
+    """The objects of many scenes as float32 arrays."""
+
+    def __init__(self, scenes: Scenes, solids: Solids) -> None:
+        x, y, z = scenes.positions.numpy().T
+        flat = np.where(solids.shape == CUBE, 2 / np.sqrt(np.pi), 1) * solids.radius
+        edge = np.array([_EDGES[shape] for shape in range(len(_EDGES))])[solids.shape]
+        columns = [x, y, z, 1 / solids.radius, solids.cosine, solids.sine, 1 - edge]
+        self.columns = np.array(columns, np.float32)
+        self.cylinder = solids.shape == CYLINDER
+        proxies = [x, y, solids.radius, flat, solids.shape == SPHERE]
+        self.proxies = np.array(proxies, np.float32)[..., None]
+        paints = np.array(COLOURS, np.float32).T / 255
+        self.colours = paints[:, scenes.attributes[:, ATTRIBUTES.index("color")].numpy()]
+        self.metal = scenes.attributes[:, ATTRIBUTES.index("material")].numpy() == 1
+
+    def blockers(self, chosen: slice) -> Blockers:
+        return Blockers(*self.proxies[:, chosen])
+
+    def surface(
+        self, chosen: slice, owner: NDArray[np.intp], points: Numbers
+    ) -> tuple[Numbers, Numbers]:
+        """Normals, rounded at the edges, and directions around the objects' axes; (3, P) each."""
+        x, y, z, inverse, cosine, sine, inner = np.take(self.columns[:, chosen], owner, axis=1)
+        east, north, high = points[0] - x, points[1] - y, points[2] - z
+        local = np.stack([cosine * east + sine * north, cosine * north - sine * east, high])
+        local *= inverse
+        edges = local - np.clip(local, -inner, inner)
+        upright = np.flatnonzero(self.cylinder[chosen][owner])
+        distance = np.sqrt(local[0, upright] ** 2 + local[1, upright] ** 2)
+        beyond = 1 - np.minimum(inner[upright] / np.maximum(distance, 1e-6), 1)
+        edges[:2, upright] = local[:2, upright] * beyond
+        edges /= np.sqrt(dot(edges, edges))
+        normals = np.stack(
+            [cosine * edges[0] - sine * edges[1], sine * edges[0] + cosine * edges[1], edges[2]]
+        )
+        return normals, _around(normals, east, north)
+
+
+def _around(normals: Numbers, east: Numbers, north: Numbers) -> Numbers:
+    """At right angles to the normal, and as far as possible to the object's axis."""
+    around = np.stack([-north, east, np.zeros_like(east)])
+    around -= normals * dot(around, normals)
+    around /= np.sqrt(np.maximum(dot(around, around), 1e-12))
+    return around
+
+
+def _views(scenes: Scenes) -> Numbers:
+    """Of each scene the camera's place, right, up and ahead as columns, (S, 3, 4)."""
+    from torchsets.data.scene_cameras import camera_axes
+
+    cameras = scene_cameras(scenes).numpy().T
+    return np.stack([cameras, *camera_axes(cameras)], axis=-1).transpose(1, 0, 2).astype(np.float32)
+
+
+def _ground(view: Numbers, lamps: Numbers, blockers: Blockers, size: int) -> Numbers:
+    """The empty ground with its shadows, (3, size, size), 0 to 255.
+
+    It is smooth: computed for blocks of 2 x 2 pixels and interpolated.
+    """
+    half = (size + 1) // 2
+    middles = (2 * np.arange(-1, half + 1) + 1) / size - 0.5  # a block beyond each edge
+    x = np.float32(WIDTH / FOCAL) * middles.astype(np.float32)
+    y = np.float32(-HEIGHT / FOCAL) * middles.astype(np.float32)[:, None]
+    place, right, up, ahead = view.T
+    down = (ahead[2] + up[2] * y) + right[2] * x
+    far = np.float32(-place[2]) / np.minimum(down, -1e-3)
+    east, north = (
+        (place[axis] + far * ((ahead[axis] + up[axis] * y) + right[axis] * x)).ravel()
+        for axis in (0, 1)
+    )
+    light = _to_bytes(ground_light(east, north, lamps, blockers)).reshape(3, half + 2, half + 2)
+    tall = np.empty((3, 2 * half, half + 2), np.float32)
+    inner = light[:, 1:-1] * 0.75
+    np.add(inner, light[:, :-2] * 0.25, out=tall[:, 0::2])
+    np.add(inner, light[:, 2:] * 0.25, out=tall[:, 1::2])
+    full = np.empty((3, 2 * half, 2 * half), np.float32)
+    inner = tall[:, :, 1:-1] * 0.75
+    np.add(inner, tall[:, :, :-2] * 0.25, out=full[:, :, 0::2])
+    np.add(inner, tall[:, :, 2:] * 0.25, out=full[:, :, 1::2])
+    return full[:, :size, :size]
+
+
+def _foreground(
+    rays: Rays,
+    scene: int,
+    grid: RayGrid,
+    view: Numbers,
+    lamps: Numbers,
+    objects: _Objects,
+    chosen: slice,
+) -> Numbers | None:
+    """Red, green, blue (0 to 255) and 1 at each ray that hits an object, else 0; None: no hit."""
+    depth, owners = trace(rays, scene, grid)
+    rows, columns = np.nonzero(owners >= 0)
+    if len(rows) == 0:
+        return None
+    place, right, up, ahead = (column[:, None] for column in view.T)
+    way = (right * grid.x[columns] + ahead) + up * grid.y[rows]
+    points = way * depth[rows, columns] + place
+    way /= -np.sqrt(dot(way, way))
+    owner = owners[rows, columns].astype(np.intp)
+    normals, around = objects.surface(chosen, owner, points)
+    light = object_light(
+        points,
+        normals,
+        way,
+        around,
+        owner,
+        objects.colours[:, chosen],
+        objects.metal[chosen],
+        lamps,
+        objects.blockers(chosen),
+    )
+    canvas = np.zeros((4, *depth.shape), np.float32)
+    canvas[:3, rows, columns] = _to_bytes(light)
+    canvas[3, rows, columns] = 1
+    return canvas
+
+
+def _shrink(canvas: Numbers, samples: int, size: int) -> Numbers:
+    """Average rays to pixels with the tent that Pillow's bilinear filter has, (4, size, size)."""
+    if samples == 1:
+        return canvas
+    beyond = samples // 2
+    distance = np.abs(np.arange(-beyond, samples + beyond) + 0.5 - samples / 2)
+    weights = ((1 - distance / samples) / samples).tolist()
+    border = 1 / (1 - sum(weights[:beyond]))  # at the edge there are fewer rays
+    for axis in (1, 2):
+        shape = list(canvas.shape)
+        shape[axis] += 2 * beyond
+        wide = np.zeros(shape, np.float32)
+        inside = [slice(None)] * 3
+        inside[axis] = slice(beyond, -beyond)
+        wide[tuple(inside)] = canvas
+        wide = np.moveaxis(wide, axis, 0)
+        shrunk = np.zeros((size, *wide.shape[1:]), np.float32)
+        for tap, weight in enumerate(weights):
+            shrunk += weight * wide[tap : tap + samples * size : samples]
+        shrunk[0] *= border
+        shrunk[-1] *= border
+        canvas = np.moveaxis(shrunk, 0, axis)
+    return canvas
+
+
+def _to_bytes(light: Numbers) -> Numbers:
+    """Linear light to 0..255 on the sRGB curve, still as float."""
+    index = (np.clip(light, 0, 1) * (_LEVELS - 1) + 0.5).astype(np.int32)
+    return np.take(_srgb(), index)
+
+
+@cache
+def _srgb() -> Numbers:
+    linear = np.arange(_LEVELS) / (_LEVELS - 1)
+    curve = np.where(linear <= 0.0031308, 12.92 * linear, 1.055 * linear ** (1 / 2.4) - 0.055)
+    return (255 * curve).astype(np.float32)
