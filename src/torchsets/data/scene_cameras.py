@@ -56,7 +56,7 @@ def scene_cameras(scenes: Scenes) -> Tensor:
 
 
 def scene_lamps(scenes: Scenes) -> Tensor:
-    """Say where the three lamps of each scene hang, (S, 3, 3), float64; by default :data:`LAMPS`."""
+    """Say where the lamps of each scene hang, (S, 3, 3), float64; :data:`LAMPS` if unknown."""
     if scenes.lamps is not None:
         return scenes.lamps.double()
     return torch.tensor(LAMPS, dtype=torch.float64).repeat(len(scenes), 1, 1)
@@ -103,7 +103,7 @@ def project(points: Floats, cameras: Floats) -> tuple[Floats, Floats, Floats]:
 
 
 def dot(one: Floats, other: Floats) -> Floats:
-    """The inner products of vectors (3, K). Written out: the order of the sum is always the same."""
+    """The inner products of vectors (3, K), always summed in the same order."""
     return one[0] * other[0] + one[1] * other[1] + one[2] * other[2]
 
 

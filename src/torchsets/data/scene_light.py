@@ -6,12 +6,10 @@ All is computed point by point, with sums in a fixed order, so that a picture do
 what is rendered beside it. Points and directions are (3, P), float32.
 """
 
-from typing import NamedTuple
-
 import numpy as np
 from numpy.typing import NDArray
 
-Numbers = NDArray[np.float32]
+from torchsets.data.scene_shadows import Blockers, Numbers, Sight, dot
 
 COLOURS = (
     (41, 208, 208),
@@ -32,7 +30,6 @@ _AMBIENT, _RUBBER_AMBIENT, _RUBBER_GLOSS = 0.133, 0.1437, 0.004
 _SIDES, _DOWN = (-0.014, 0.040), (0.060, -0.110)  # ambient light of sides and of what faces down,
 _LOW = 0.4  # and what is added to it near the ground, below about this height
 _CONTACT = 0.078  # of the ambient light that an object takes from the ground below it
-_SOFTNESS = 0.15  # how fast shadows get blurred with the distance from what throws them
 
 _MIRROR = 0.87  # what metal returns of the ground that it mirrors
 _MIRRORED = (0.1, 0.06)  # how bright mirrored objects are: of their colour, and white
@@ -46,36 +43,17 @@ _HORIZON = (0.05, 0.12)  # where the mirrored ground begins, as a slope, and how
 _FOOT = 0.36  # how much darker the ground is below a ball that mirrors it
 
 
-class Blockers(NamedTuple):
-    """The objects of a scene as balls and upright cylinders, which throw shadows; all (n, 1).
-
-    Attributes:
-        x, y: The centre.
-        height: Half the height, which is also how high the centre is.
-        radius: Of the ball or cylinder; that of a cube has the same footprint.
-        ball: 1 for balls, 0 for the others.
-    """
-
-    x: Numbers
-    y: Numbers
-    height: Numbers
-    radius: Numbers
-    ball: Numbers
-
-
 def ground_light(x: Numbers, y: Numbers, lamps: Numbers, blockers: Blockers) -> Numbers:
     """The light of points of the ground, (3, P): red, green, blue."""
     points = np.stack([x, y, np.zeros_like(x)])
-    offsets = _offsets(points, blockers)
-    square = offsets[0] * offsets[0] + offsets[1] * offsets[1]
-    near = 1 / (1 + square / (blockers.height * blockers.height))
+    sight = Sight(points, blockers)
+    near = 1 / (1 + sight.square / (blockers.height * blockers.height))
     contact = _add_rows(near * near * near)
     light = np.empty_like(points)
     light[:] = np.maximum(_AMBIENT - _CONTACT * contact, 0)
     for lamp, colour in zip(lamps, _LAMPS, strict=True):
         to = lamp[:, None] - points
-        strength = _strength(to, to[2], lamp) * _passed(offsets, square, to, blockers)
-        light += colour[:, None] * strength
+        light += colour[:, None] * (_strength(to, to[2], lamp) * sight.passed(to))
     return light
 
 
@@ -115,9 +93,7 @@ def object_light(
     Returns:
         Red, green and blue, (3, P).
     """
-    offsets = _offsets(points, blockers)
-    square = offsets[0] * offsets[0] + offsets[1] * offsets[1]
-    own = (owner, np.arange(len(owner)))
+    sight = Sight(points, blockers, owner)
     shiny = np.flatnonzero(metal[owner])
     metallic = _Metal(points, normals, to_camera, around, shiny) if len(shiny) else None
     light = np.empty_like(points)
@@ -125,24 +101,17 @@ def object_light(
     for number, lamp in enumerate(lamps):
         to = lamp[:, None] - points
         strength = _strength(to, dot(normals, to), lamp)
-        strength *= _passed(offsets, square, to, blockers, own)
+        strength *= sight.passed(to)
         light += _LAMPS[number][:, None] * (_RUBBER[number] * strength)
         if metallic is not None:
             metallic.add_lamp(number, to)
-    tint = colours[:, owner]
+    tint = np.take(colours, owner, axis=1)
     light *= tint
     light += _RUBBER_GLOSS
     if metallic is not None:
-        seen = [part[:, shiny] for part in offsets]
-        metallic.add_mirrored(seen, owner[shiny], lamps, colours, blockers)
-        light[:, shiny] = metallic.light * tint[:, shiny]
+        metallic.add_mirrored(owner[shiny], lamps, colours, blockers)
+        light[:, shiny] = metallic.light * np.take(tint, shiny, axis=1)
     return light
-
-
-def dot(one: Numbers, other: Numbers) -> Numbers:
-    """The inner products of vectors (3, P)."""
-    product = one * other
-    return product[0] + product[1] + product[2]
 
 
 class _Metal:
@@ -157,8 +126,9 @@ class _Metal:
         chosen: NDArray[np.intp],
     ) -> None:
         self.chosen = chosen
-        self.points, self.normals = points[:, chosen], normals[:, chosen]
-        self.to_camera, self.around = to_camera[:, chosen], around[:, chosen]
+        self.points, self.normals, self.to_camera, self.around = (
+            np.take(part, chosen, axis=1) for part in (points, normals, to_camera, around)
+        )
         self.facing = np.maximum(dot(self.normals, self.to_camera), 0)
         self.light = np.zeros_like(self.points)
         way = np.array(_WINDOW_WAY, np.float32)[:, None]
@@ -166,14 +136,13 @@ class _Metal:
         self.light += np.minimum(window, _WINDOW_TOP)
 
     def add_lamp(self, number: int, to: Numbers) -> None:
-        to = to[:, self.chosen]
+        to = np.take(to, self.chosen, axis=1)
         lobe = _LOBES[number] * self._lobe(to / np.sqrt(dot(to, to)), _LOBE_WIDTH)
         colour = _LAMPS[number][:, None]
         self.light += (colour / colour.mean()) * lobe
 
     def add_mirrored(
         self,
-        offsets: list[Numbers],
         owner: NDArray[np.intp],
         lamps: Numbers,
         colours: Numbers,
@@ -194,14 +163,8 @@ class _Metal:
         below -= self.light
         below *= np.clip((slope + _HORIZON[0]) * (1 / _HORIZON[1]), 0, 1)
         self.light += below
-        square = offsets[0] * offsets[0] + offsets[1] * offsets[1]
-        enter, leave = _span(offsets, square, away, blockers)
-        enter[leave <= enter] = np.inf
-        every = np.arange(len(owner))
-        enter[owner, every] = np.inf
-        first = enter.argmin(axis=0)
-        hit = np.flatnonzero(np.isfinite(enter[first, every]))
-        self.light[:, hit] = _MIRRORED[0] * colours[:, first[hit]] + _MIRRORED[1]
+        which, hit = Sight(self.points, blockers, owner).first(away)
+        self.light[:, hit] = _MIRRORED[0] * colours[:, which] + _MIRRORED[1]
 
     def _lobe(self, to: Numbers, width: tuple[float, float]) -> Numbers:
         """A highlight by how far the bisector of lamp and camera is from the normal."""
@@ -225,79 +188,12 @@ def _ambient(height: Numbers, upward: Numbers) -> Numbers:
     )
 
 
-def _offsets(points: Numbers, blockers: Blockers) -> list[Numbers]:
-    """From the centre of each object to each point: x, y and z, (n, P) each."""
-    return [points[0] - blockers.x, points[1] - blockers.y, points[2] - blockers.height]
-
-
 def _strength(to: Numbers, facing: Numbers, lamp: Numbers) -> Numbers:
     """Of a lamp that is aimed at the origin: both cosines, over the squared distance."""
     square = dot(to, to)
     length = float(np.sqrt(lamp[0] * lamp[0] + lamp[1] * lamp[1] + lamp[2] * lamp[2]))
     leaving = dot(lamp[:, None], to) / length
     return np.maximum(facing, 0) * np.maximum(leaving, 0) / (square * square)
-
-
-def _passed(
-    offsets: list[Numbers],
-    square: Numbers,
-    to: Numbers,
-    blockers: Blockers,
-    own: tuple[NDArray[np.intp], NDArray[np.intp]] | None = None,
-) -> Numbers:
-    """The share of a lamp's light that passes the objects, (P,).
-
-    What is blocked is the length of the way inside an object over the distance to it: soft without
-    sampling, and softer with the distance. ``own`` names the pairs of an object and its own points.
-    """
-    enter, leave = _span(offsets, square, to, blockers)
-    blocked = leave - enter
-    leave += enter
-    leave *= _SOFTNESS
-    blocked /= np.maximum(leave, 5e-4, out=leave)  # a point on the surface has distance 0
-    np.clip(blocked, 0, 1, out=blocked)
-    if own is not None:
-        blocked[own] = 0
-    np.subtract(1, blocked, out=blocked)
-    passed = np.ones_like(to[0])
-    for row in blocked:
-        passed *= row
-    return passed
-
-
-def _span(
-    offsets: list[Numbers], square: Numbers, way: Numbers, blockers: Blockers
-) -> tuple[Numbers, Numbers]:
-    """Where rays, from the points by ``way`` (3, P), enter and leave the objects, (n, P) each.
-
-    A ray that misses an object does not leave it after it enters. The slab between the bottom and the top
-    cuts the cylinders; for balls it changes nothing.
-    """
-    flat = way[0] * way[0] + way[1] * way[1]
-    rise = way[2]
-    a = blockers.ball * (rise * rise) + flat
-    b = offsets[0] * way[0]
-    b += offsets[1] * way[1]
-    tall = blockers.ball * offsets[2]
-    b += tall * rise
-    c = tall * offsets[2]
-    c += square
-    c -= blockers.radius * blockers.radius
-    c *= a
-    root = b * b
-    root -= c
-    np.sqrt(np.maximum(root, 0, out=root), out=root)
-    np.divide(1, np.maximum(a, 1e-12, out=a), out=a)  # a way straight up has no length in the plane
-    steep = np.where(np.abs(rise) < 1e-6, np.float32(1e-6), rise)
-    inverse = 1 / steep
-    middle = offsets[2] * -inverse
-    half = blockers.height * np.abs(inverse)
-    enter = (-b - root) * a
-    np.maximum(enter, middle - half, out=enter)
-    np.maximum(enter, 0, out=enter)
-    root -= b
-    root *= a
-    return enter, np.minimum(root, middle + half, out=root)
 
 
 def _add_rows(values: Numbers) -> Numbers:

@@ -7,11 +7,12 @@ from numpy.typing import NDArray
 
 from torchsets.data.scene_boxes import CUBE, SPHERE, Solids, outlines, scene_solids
 from torchsets.data.scene_cameras import FOCAL, HEIGHT, WIDTH, Floats, dot
+from torchsets.data.scene_shadows import Numbers
 from torchsets.data.scenes import Scenes
 from torchsets.padded import SetBatch
 
-Numbers = NDArray[np.float32]
 _SHARE_GRID = (240, 160)
+_CHUNK = 256  # scenes that are prepared together; no effect on the results
 
 
 class RayGrid(NamedTuple):
@@ -77,6 +78,22 @@ def visible_share(scenes: Scenes) -> SetBatch:
             alone = count_hits(rays, place, grid)
             shares[place] = seen[place - start] / max(alone, 1)
     return SetBatch.from_flat(shares, scenes.sizes)
+
+
+def fewest_cells(scenes: Scenes, columns: int, rows: int) -> NDArray[np.int64]:
+    """In how many cells of a grid the least visible object of each scene shows, (S,).
+
+    Without objects, as many as there are cells.
+    """
+    fewest = np.full(len(scenes), columns * rows)
+    grid = ray_grid(columns, rows)
+    for start in range(0, len(scenes), _CHUNK):
+        rays = scene_rays(scenes[start : start + _CHUNK], columns, rows)
+        for scene, size in enumerate(scenes.sizes[start : start + _CHUNK].tolist()):
+            if size:
+                _, owner = trace(rays, scene, grid)
+                fewest[start + scene] = np.bincount(owner[owner >= 0], minlength=size).min()
+    return fewest
 
 
 def ray_grid(columns: int, rows: int) -> RayGrid:
@@ -170,7 +187,9 @@ def _hits(rays: Rays, place: int, grid: RayGrid) -> tuple[Numbers, NDArray[np.bo
             np.minimum(far, leave, out=far)
         return near, near < far
     scale = rays.scale[place]
-    square = (scale * (x * x) + scale) + scale * (y * y)  # d . d, since the axes are at right angles
+    square = (scale * (x * x) + scale) + scale * (
+        y * y
+    )  # d . d, since the axes are at right angles
     middle = form(0)
     if rays.shape[place] == SPHERE:
         rest = origin[0] ** 2 + origin[1] ** 2 + origin[2] ** 2 - 1
