@@ -3,12 +3,14 @@
 from torchsets._catalogue import data_folder
 from torchsets.data.cifar import cifar10_images
 from torchsets.data.clevr import clevr_scenes, read_clevr_scenes, write_clevr_scenes
+from torchsets.data.clevr_images import clevr_pictures
 from torchsets.data.colours import (
     CIFAR10_COLOURS,
     IMAGENET_COLOURS,
     MNIST_COLOURS,
     ColourScale,
 )
+from torchsets.data.contact_sheets import contact_sheet, draw_boxes, write_png
 from torchsets.data.digits import small_digit_sets
 from torchsets.data.idx import read_idx
 from torchsets.data.minibatches import Minibatches, SizeBuckets
@@ -21,7 +23,12 @@ from torchsets.data.mnist import (
 from torchsets.data.picture_folders import PictureFolder, imagenet_pictures
 from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
+from torchsets.data.rendered_splits import ScenePictures, rendered_scenes
 from torchsets.data.resize import resize_and_crop, resize_bilinear
+from torchsets.data.scene_outlines import scene_boxes
+from torchsets.data.scene_projection import scene_cameras, scene_lamps, scene_pixels
+from torchsets.data.scene_rays import visible_share
+from torchsets.data.scene_rendering import render_scenes
 from torchsets.data.scene_sampling import sample_scenes
 from torchsets.data.scenes import Scenes, scene_relations, scene_states
 from torchsets.data.tiles import (
@@ -44,12 +51,16 @@ __all__ = [
     "LabelledSets",
     "Minibatches",
     "PictureFolder",
+    "ScenePictures",
     "Scenes",
     "SizeBuckets",
     "add_noise",
     "cifar10_images",
+    "clevr_pictures",
     "clevr_scenes",
+    "contact_sheet",
     "data_folder",
+    "draw_boxes",
     "gather_tiles",
     "idx_images",
     "idx_point_sets",
@@ -63,9 +74,15 @@ __all__ = [
     "read_clevr_scenes",
     "read_idx",
     "read_tu",
+    "render_scenes",
+    "rendered_scenes",
     "resize_and_crop",
     "resize_bilinear",
     "sample_scenes",
+    "scene_boxes",
+    "scene_cameras",
+    "scene_lamps",
+    "scene_pixels",
     "scene_relations",
     "scene_states",
     "shuffle_tiles",
@@ -74,6 +91,8 @@ __all__ = [
     "toy_counting_sets",
     "tu_graphs",
     "turned_polygons",
+    "visible_share",
     "with_mask_feature",
     "write_clevr_scenes",
+    "write_png",
 ]

@@ -5,8 +5,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from torchsets.data.scene_boxes import CUBE, SPHERE, Solids, outlines, scene_solids
-from torchsets.data.scene_cameras import FOCAL, HEIGHT, WIDTH, Floats, dot
+from torchsets.data.scene_outlines import CUBE, SPHERE, Solids, outlines, scene_solids
+from torchsets.data.scene_projection import FOCAL, HEIGHT, WIDTH, Floats, dot
 from torchsets.data.scene_shadows import Numbers
 from torchsets.data.scenes import Scenes
 from torchsets.padded import SetBatch

@@ -7,8 +7,9 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchsets.data.scene_boxes import CUBE, CYLINDER, SPHERE, Solids, scene_solids
-from torchsets.data.scene_cameras import (
+from torchsets.data.scene_light import COLOURS, ground_light, object_light
+from torchsets.data.scene_outlines import CUBE, CYLINDER, SPHERE, Solids, scene_solids
+from torchsets.data.scene_projection import (
     FOCAL,
     HEIGHT,
     WIDTH,
@@ -16,7 +17,6 @@ from torchsets.data.scene_cameras import (
     scene_cameras,
     scene_lamps,
 )
-from torchsets.data.scene_light import COLOURS, ground_light, object_light
 from torchsets.data.scene_rays import RayGrid, Rays, ray_grid, scene_rays, trace
 from torchsets.data.scene_shadows import Blockers, Numbers, dot
 from torchsets.data.scenes import ATTRIBUTES, Scenes

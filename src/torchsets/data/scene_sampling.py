@@ -7,7 +7,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchsets.data.scene_cameras import CAMERA, CAMERA_JITTER, LAMP_JITTER, LAMPS
+from torchsets.data.scene_projection import CAMERA, CAMERA_JITTER, LAMP_JITTER, LAMPS
 from torchsets.data.scene_rays import fewest_cells
 from torchsets.data.scenes import BEHIND, RADII, REACH, RIGHT, VALUES, Scenes
 

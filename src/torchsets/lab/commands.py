@@ -179,6 +179,20 @@ def bench(options: argparse.Namespace) -> None:
         print(f"wrote {options.out}")
 
 
+def scenes(options: argparse.Namespace) -> None:
+    """Draw scenes and write them as one PNG file."""
+    from torchsets import data
+    from torchsets.lab.records.files import explained
+
+    drawn = data.sample_scenes(options.count, seed=options.seed, visible=True)
+    pictures = data.render_scenes(drawn, size=options.size)
+    if options.boxes:
+        pictures = data.draw_boxes(pictures, data.scene_boxes(drawn))
+    with explained(Path(options.output)):
+        data.write_png(options.output, data.contact_sheet(pictures))
+    print(f"wrote {options.output}: {_count(len(drawn), 'scene')}")
+
+
 def demo(options: argparse.Namespace) -> None:
     """Train small models on polygons and digits, and show what came out."""
     from torchsets.lab.experiments.launch import new_folder, run_experiment

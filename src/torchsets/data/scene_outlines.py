@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchsets.data.scene_cameras import (
+from torchsets.data.scene_projection import (
     FOCAL,
     HEIGHT,
     WIDTH,
