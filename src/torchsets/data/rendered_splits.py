@@ -90,6 +90,8 @@ def rendered_scenes(
         raise ValueError(
             f"count must be at least 0, size and samples at least 1, got {count}, {size}, {samples}"
         )
+    if processes is not None and processes < 1:
+        raise ValueError(f"processes must be at least 1, got {processes}")
     split = _Split(count, *objects, seed, first, size, samples)
     workers = 1 if count < _ALONE else processes or os.cpu_count() or 1
     report = progress or _line_on_stderr()
@@ -231,9 +233,8 @@ def _line_on_stderr() -> Progress:
     def report(done: int, total: int) -> None:
         nonlocal shown
         now = time.monotonic()
-        if now - shown < (0.5 if terminal else 30) and not (
-            terminal and shown > began and done == total
-        ):
+        ended = terminal and shown > began and done == total  # of a line that is there
+        if now - shown < (0.5 if terminal else 30) and not ended:
             return
         shown = now
         left = (total - done) * (now - began) / max(done, 1)
