@@ -201,11 +201,9 @@ def _run_workers(
                 report(sum(done.values()))
                 if any(worker.poll() for worker in workers):
                     break
-            if any(
-                worker.poll() or (worker.poll() is None and worker.wait()) for worker in workers
-            ):
+            if any(worker.poll() for worker in workers) or any(worker.wait() for worker in workers):
                 errors.seek(0)
-                reason = errors.read()[-2000:].strip()
+                *_, reason = "killed", *errors.read().splitlines()
                 raise ChildProcessError(f"a process that renders scenes failed: {reason}")
     finally:
         for worker in workers:
