@@ -29,7 +29,8 @@ _RUBBER = (1.34, 1.12, 1.03)  # what rubber returns of each lamp, beside the gro
 _AMBIENT, _RUBBER_AMBIENT, _RUBBER_GLOSS = 0.133, 0.1437, 0.004
 _SIDES, _DOWN = (-0.014, 0.040), (0.060, -0.110)  # ambient light of sides and of what faces down,
 _LOW = 0.4  # and what is added to it near the ground, below about this height
-_CONTACT = 0.078  # of the ambient light that an object takes from the ground below it
+_CONTACT = (0.5, 0.85)  # how near a ball must be to darken the ground, and to darken it fully
+
 
 _MIRROR = 0.87  # what metal returns of the ground that it mirrors
 _MIRRORED = (0.1, 0.06)  # how bright mirrored objects are: of their colour, and white
@@ -40,7 +41,7 @@ _WINDOW_WAY = (0.4230, -0.1880, 0.8860)  # a bright spot at infinity that only m
 _SKY = (-0.015, 0.1)  # above the horizon: seen from the front, and at grazing angles
 _HAZE = 0.05  # of the highlights below the horizon
 _HORIZON = (0.05, 0.12)  # where the mirrored ground begins, as a slope, and how soon it is full
-_FOOT = 0.36  # how much darker the ground is below a ball that mirrors it
+_FOOT = 0.6  # how much darker the ground is below a ball that mirrors it
 
 
 def ground_light(x: Numbers, y: Numbers, lamps: Numbers, blockers: Blockers) -> Numbers:
@@ -48,9 +49,9 @@ def ground_light(x: Numbers, y: Numbers, lamps: Numbers, blockers: Blockers) -> 
     points = np.stack([x, y, np.zeros_like(x)])
     sight = Sight(points, blockers)
     near = 1 / (1 + sight.square / (blockers.height * blockers.height))
-    contact = _add_rows(near * near * near)
+    near = np.minimum(np.maximum(near - _CONTACT[0], 0) * (1 / (_CONTACT[1] - _CONTACT[0])), 1)
     light = np.empty_like(points)
-    light[:] = np.maximum(_AMBIENT - _CONTACT * contact, 0)
+    light[:] = np.maximum(1 - _add_rows(near * np.sqrt(near)), 0) * _AMBIENT
     for lamp, colour in zip(lamps, _LAMPS, strict=True):
         to = lamp[:, None] - points
         light += colour[:, None] * (_strength(to, to[2], lamp) * sight.passed(to))

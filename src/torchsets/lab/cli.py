@@ -117,6 +117,9 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--size", type=_at_least_one, default=128, help="pixels; default: 128")
     command.add_argument("--seed", type=int, default=0, help="default: 0")
     command.add_argument("--boxes", action="store_true", help="with the boxes of the objects")
+    command.add_argument(
+        "--compare", action="store_true", help="real pictures above the same scenes, rendered"
+    )
     command.add_argument("-o", "--output", default="scenes.png", metavar="FILE")
     command.set_defaults(command=scenes)
 

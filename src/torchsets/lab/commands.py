@@ -180,17 +180,16 @@ def bench(options: argparse.Namespace) -> None:
 
 
 def scenes(options: argparse.Namespace) -> None:
-    """Draw scenes and write them as one PNG file."""
-    from torchsets import data
-    from torchsets.lab.records.files import explained
+    """Draw scenes on one sheet, or real pictures above the same scenes rendered."""
+    from torchsets.lab.scenes import compare_scenes, draw_scenes
 
-    drawn = data.sample_scenes(options.count, seed=options.seed, visible=True)
-    pictures = data.render_scenes(drawn, size=options.size)
-    if options.boxes:
-        pictures = data.draw_boxes(pictures, data.scene_boxes(drawn))
-    with explained(Path(options.output)):
-        data.write_png(options.output, data.contact_sheet(pictures))
-    print(f"wrote {options.output}: {_count(len(drawn), 'scene')}")
+    path = Path(options.output)
+    if options.compare:
+        print(compare_scenes(path))
+    else:
+        chosen = {name: getattr(options, name) for name in ("count", "size", "seed", "boxes")}
+        draw_scenes(path, **chosen)
+    print(f"wrote {path}")
 
 
 def demo(options: argparse.Namespace) -> None:
