@@ -30,7 +30,7 @@ class Comparison(NamedTuple):
     """How rendered pictures differ from the real ones of the same scenes; of 255.
 
     Attributes:
-        count: Number of pictures.
+        pictures: Their number.
         colours: The mean difference in red, green and blue.
         inside: The mean difference inside the boxes of the objects.
         bare: The same for pictures of the ground without objects.
@@ -39,7 +39,7 @@ class Comparison(NamedTuple):
         constant: The same errors of the best constant answer.
     """
 
-    count: int
+    pictures: int
     colours: tuple[float, float, float]
     inside: float
     bare: float
@@ -49,9 +49,9 @@ class Comparison(NamedTuple):
     def __str__(self) -> str:
         red, green, blue = self.colours
         return (
-            f"{self.count} real pictures and the same scenes rendered, {_SIZE} pixels\n"
+            f"{self.pictures} real pictures and the same scenes rendered, {_SIZE} pixels\n"
             f"mean difference of 255: red {red:.1f}, green {green:.1f}, blue {blue:.1f}\n"
-            f"inside the boxes: {self.inside:.1f}; bare ground instead of objects: {self.bare:.1f}\n"
+            f"inside the boxes: {self.inside:.1f}; of ground without objects: {self.bare:.1f}\n"
             "mean error of the number of objects, linear probe trained on rendered pictures: "
             f"{self.errors[0]:.2f} on rendered, {self.errors[1]:.2f} on real ones "
             f"(constant answer: {self.constant[0]:.2f}, {self.constant[1]:.2f})"
