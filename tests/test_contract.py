@@ -27,6 +27,27 @@ CONTRACT = {
         "'torchsets.pooling.sum.SumPool'>, dropout=0.0, norm_first=False)"
     ),
     "torchsets.encoders:GIN.forward": "(self, nodes, edges, sizes)",
+    "torchsets.encoders:PointNet": (
+        "(features, outputs, *, hidden=64, pooling=<class 'torchsets.pooling.max.MaxPool'>, "
+        "transforms=False)"
+    ),
+    "torchsets.encoders:JanossyPooling": "(module, *, k=None, state='hidden', orders=20)",
+    "torchsets.encoders:JanossyPooling.forward": "(self, elements, mask=None, *, generator=None)",
+    "torchsets.encoders:JanossyPooling.vectors_by_order": (
+        "(self, elements, mask=None, *, orders=None, generator=None)"
+    ),
+    "torchsets.encoders:EquivariantLinear": "(features, outputs, *, centre='mean')",
+    "torchsets.pooling:SortPool": "(k)",
+    "torchsets.pooling:SortPool.pool_flat": "(self, values, sizes)",
+    "torchsets.pooling:AttentionPool": "(features, *, queries=1, context=None)",
+    "torchsets.pooling:AttentionPool.forward": "(self, elements, mask=None, context=None)",
+    "torchsets.encoders:SetTransformer": (
+        "(features, outputs, *, hidden=64, heads=4, layers=2, inducing=None, seeds=1, norm=False)"
+    ),
+    "torchsets.encoders:SetTransformer.forward": "(self, elements, mask=None)",
+    "torchsets.encoders:SAB": "(features, outputs, *, heads=4, norm=False)",
+    "torchsets.encoders:ISAB": "(features, outputs, *, inducing, heads=4, norm=False)",
+    "torchsets.encoders:PMA": "(features, *, seeds=1, heads=4, norm=False)",
     "torchsets.pooling:FSPool": "(features, *, pieces=20, init='normal', temperature=None)",
     "torchsets.pooling:FSPool.forward": "(self, elements, mask=None)",
     "torchsets.pooling:FSPool.pool_with_order": "(self, elements, mask=None, *, temperature=None)",
@@ -82,13 +103,41 @@ CONTRACT = {
     "torchsets.counting:Counter.forward": "(self, boxes, attention, mask=None)",
     "torchsets.decoders:DSPN": (
         "(encoder, *, slots, features, steps=10, step_size=25.0, momentum=0.0, clip=None, "
-        "tolerance=None, variable_size=True, representation_loss='huber', gradient='unrolled')"
+        "tolerance=None, variable_size=True, representation_loss='huber', gradient='unrolled', "
+        "project=None, pull=0.0)"
     ),
-    "torchsets.decoders:DSPN.forward": "(self, vector, *, steps=None, initial=None)",
-    "torchsets.decoders:DSPN.encode": "(self, elements, mask=None)",
-    "torchsets.decoders:DSPN.representation_loss": "(self, vector, elements, mask=None)",
+    "torchsets.decoders:DSPN.forward": "(self, vector, *, steps=None, initial=None, context=None)",
+    "torchsets.decoders:DSPN.encode": "(self, elements, mask=None, *, context=None)",
+    "torchsets.decoders:DSPN.representation_loss": (
+        "(self, vector, elements, mask=None, *, context=None)"
+    ),
+    "torchsets.decoders:QueryDecoder": (
+        "(inputs, hidden, *, slots, features, layers=6, heads=8, feedforward=None, dropout=0.0, "
+        "norm_first=False, variable_size=True)"
+    ),
+    "torchsets.decoders:QueryDecoder.forward": "(self, tokens, token_mask=None)",
+    "torchsets.decoders:SlotAttention": (
+        "(inputs, hidden, *, slots, features, rounds=3, start='random', gradient='unrolled', "
+        "variable_size=True)"
+    ),
+    "torchsets.decoders:SlotAttention.forward": (
+        "(self, tokens, token_mask=None, *, rounds=None, initial=None, generator=None)"
+    ),
+    "torchsets.decoders:TSPNDecoder": (
+        "(features, slots, *, inputs, hidden=128, layers=3, heads=4, feedforward=None, "
+        "norm_first=True)"
+    ),
+    "torchsets.decoders:TSPNDecoder.forward": (
+        "(self, vector, *, sizes=None, initial=None, generator=None)"
+    ),
+    "torchsets.decoders:TSPNDecoder.size_logits": "(self, vector)",
+    "torchsets.decoders:TSPNDecoder.size_loss": "(self, vector, target_mask)",
     "torchsets.data:image_to_tiles": "(images, grid)",
     "torchsets.data:tiles_to_image": "(tiles, grid)",
+    "torchsets.data:sample_scenes": ("(count, *, objects=(3, 10), seed=0, first=0, visible=False)"),
+    "torchsets.data:scene_states": "(scenes, *, coding='one-hot')",
+    "torchsets.data:generate_questions": "(scenes, *, per_scene=10, families=None, seed=0)",
+    "torchsets.text:QuestionEncoder.forward": "(self, tokens, lengths=None)",
     "torchsets.resnet:ResNet": (
         "(layers=18, *, outputs=1000, channels=3, width=64, stem='large', pool=None)"
     ),
@@ -99,6 +148,8 @@ NAMES = [
     "torchsets.pooling:MeanPool",
     "torchsets.pooling:MaxPool",
     "torchsets.counting:box_iou",
+    "torchsets.data:Scenes",
+    "torchsets.data:Questions",
     "torchsets.counting:count_by_nms",
     "torchsets.decoders:MLPDecoder",
     "torchsets.decoders:LSTMDecoder",

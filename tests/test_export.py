@@ -11,11 +11,23 @@ from torch import nn
 
 from torchsets import SetPrediction
 from torchsets.counting import Counter, count_by_nms
-from torchsets.decoders import DSPN, FSPoolAutoEncoder, LSTMDecoder, MLPDecoder
+from torchsets.decoders import (
+    DSPN,
+    FSPoolAutoEncoder,
+    LSTMDecoder,
+    MLPDecoder,
+    QueryDecoder,
+    SlotAttention,
+    TSPNDecoder,
+)
 from torchsets.encoders import (
     DeepSets,
+    EquivariantLinear,
+    JanossyPooling,
     OrderedEncoder,
+    PointNet,
     RelationNetwork,
+    SetTransformer,
     mlp_encoder,
     relation_encoder,
 )
@@ -31,7 +43,16 @@ from torchsets.permutations import (
     neural_sort,
     sinkhorn,
 )
-from torchsets.pooling import FSPool, FSUnpool, MaxPool, MeanPool, MinPool, SumPool
+from torchsets.pooling import (
+    AttentionPool,
+    FSPool,
+    FSUnpool,
+    MaxPool,
+    MeanPool,
+    MinPool,
+    SortPool,
+    SumPool,
+)
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # the exporters warn about themselves
 
@@ -82,6 +103,11 @@ def count_distances(elements, mask, counter):
     return counter.from_distances(scores(elements).sigmoid(), elements[..., 0].sigmoid(), mask)
 
 
+def decode(elements, mask, decoder):
+    prediction = decoder(elements, mask)
+    return prediction.elements, prediction.presence, *prediction.trajectory[:2]
+
+
 def modules():
     torch.manual_seed(0)
     pools = {"pool": FSPool(FEATURES), "back": FSUnpool(FEATURES)}
@@ -91,10 +117,19 @@ def modules():
         "max": MaxPool(),
         "min": MinPool(),
         "fspool": FSPool(FEATURES),
+        "sort-pool": SortPool(7),
+        "attention": AttentionPool(FEATURES, queries=2),
         "unpool": Apply(unpool, **pools),
         "unpool-relaxed": Apply(relaxed, **pools),
         "deep-sets": DeepSets(nn.Sequential(MLP(FEATURES, 8, 8), ReLU()), FSPool(8), MLP(8, 8, 4)),
         "relation": RelationNetwork(FEATURES, 8, nn.Linear(8, 6), FSPool(6)),
+        "pointnet": PointNet(FEATURES, 4, hidden=6, pooling=FSPool, transforms=True),
+        "janossy-pairs": JanossyPooling(MLP(2 * FEATURES, 8, 4), k=2),
+        "janossy-triples": JanossyPooling(MLP(3 * FEATURES, 8, 4), k=3),
+        "equivariant": EquivariantLinear(FEATURES, 4),
+        "equivariant-max": EquivariantLinear(FEATURES, 4, centre="max"),
+        "set-transformer": SetTransformer(FEATURES, 4, hidden=8, heads=2, seeds=2),
+        "set-transformer-inducing": SetTransformer(FEATURES, 4, hidden=8, heads=2, inducing=3),
         "auto-encoder": FSPoolAutoEncoder(FEATURES, temperature=None),
         "auto-encoder-relaxed": FSPoolAutoEncoder(FEATURES),
         "pairwise-cost": PairwiseCost(FEATURES, hidden=8),
@@ -111,6 +146,10 @@ def modules():
         "sinkhorn": Apply(lambda x, mask: sinkhorn(scores(x.nan_to_num()), mask=mask)),
         "gumbel": Apply(
             lambda x, mask, gumbel: gumbel(scores(x.nan_to_num()), mask), gumbel=GumbelSinkhorn()
+        ),
+        "query": Apply(decode, decoder=QueryDecoder(FEATURES, 8, slots=4, features=2, layers=2)),
+        "slot-attention": Apply(
+            decode, decoder=SlotAttention(FEATURES, 8, slots=4, features=2, start="learned")
         ),
         "counter": Apply(count, counter=Counter(4)),
         "counter-distances": Apply(count_distances, counter=Counter(4)),
@@ -163,7 +202,9 @@ def export_serves_every_set(name, masked, generator):
     assert_serves_every_set(program.module(), module, masked=masked, generator=generator)
 
 
-@pytest.mark.parametrize("name", ["fspool", "counter"])
+@pytest.mark.parametrize(
+    "name", ["fspool", "counter", "set-transformer-inducing", "slot-attention"]
+)
 def test_an_exported_program_serves_every_set(name, generator):
     export_serves_every_set(name, True, generator)
 
@@ -248,6 +289,13 @@ def test_the_encoders_of_a_dspn(module, generator):
         torch.testing.assert_close(traced(sets), module(sets))
 
 
+def without_spread():
+    decoder = TSPNDecoder(2, 4, inputs=6, hidden=8)
+    with torch.no_grad():
+        decoder.start.log_spread.fill_(-100)  # what is drawn is the mean, again and again
+    return decoder
+
+
 def decoders():
     torch.manual_seed(0)
     sizes = {"slots": 4, "features": 2}
@@ -255,6 +303,7 @@ def decoders():
     return {
         "mlp": MLPDecoder(6, 8, **sizes),
         "lstm": LSTMDecoder(6, 8, **sizes),
+        "tspn": without_spread(),
         "dspn": DSPN(mlp_encoder(3, 8, 6, slots=4), steps=2, **sizes),
         "dspn-sum": DSPN(
             DeepSets(MLP(2, 8, 6), SumPool()), clip=0.1, steps=2, variable_size=False, **sizes
@@ -267,7 +316,7 @@ def parts(prediction):
     return [prediction.elements, prediction.presence, *(prediction.trajectory or ())]
 
 
-@pytest.mark.parametrize("name", ["mlp", "lstm", "dspn"])
+@pytest.mark.parametrize("name", ["mlp", "lstm", "tspn", "dspn"])
 def test_an_exported_decoder_serves_every_batch_after_saving(name, generator):
     decoder = decoders()[name].eval()
     vector, buffer = torch.randn(3, 6, generator=generator), io.BytesIO()
@@ -280,6 +329,17 @@ def test_an_exported_decoder_serves_every_batch_after_saving(name, generator):
         found = loaded(vector)
         assert type(found) is SetPrediction
         torch.testing.assert_close(parts(found), parts(decoder(vector)))
+
+
+def test_an_exported_random_start_is_drawn_by_the_program(generator):
+    decoder = SlotAttention(FEATURES, 8, slots=4, features=2).eval()
+    arguments = inputs((3, 5), masked=True, generator=generator)
+    program = torch.export.export(decoder, arguments, dynamic_shapes=open_sizes(arguments))
+    again = inputs((4, 9), masked=True, generator=generator)
+    first, second = (program.module()(*again).elements for _ in range(2))
+    assert first.shape == (4, 4, 2)
+    assert first.isfinite().all()
+    assert not torch.allclose(first, second)
 
 
 @pytest.mark.slow

@@ -14,7 +14,9 @@ LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
-    ["sets", "collating", "flat", "graphs"],
+    ["attention"],
+    ["transformer"],
+    ["sets", "collating", "flat", "graphs", "text"],
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],
@@ -112,9 +114,9 @@ def test_a_wrong_import_is_seen(own, code, culprit, tmp_path):
 
 @pytest.mark.parametrize("path", [ROOT / "lab" / "experiments" / s for s in SUBJECTS], ids=SUBJECTS)
 def test_a_subject_has_a_closed_list_of_files(path):
-    """Declare, one article for each experiment, models, figures."""
+    """Declare, load data, one article for each experiment, models, choose afterwards, figures."""
     from torchsets.lab.experiments import experiments
 
     articles = {one.run.split(":")[0].split(".")[-1] for one in experiments().values()}
     files = {file.stem for file in path.glob("*.py")}
-    assert files <= {"__init__", "configs", "models", "figures"} | articles
+    assert files <= {"__init__", "configs", "data", "models", "selection", "figures"} | articles

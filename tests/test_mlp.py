@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchsets.mlp import MLP, PairLinear, glorot_
+from torchsets.mlp import MLP, ContextLinear, PairLinear, glorot_
 
 
 def test_mlp_is_linear_layers_with_relu_between():
@@ -35,3 +35,12 @@ def test_glorot_reaches_every_linear_layer():
     assert model[0][2].bias.abs().max() == 0
     assert model[1].bias.abs().max() == 0
     assert model[1].weight.abs().max() <= (6 / 300) ** 0.5
+
+
+def test_context_linear_equals_a_linear_layer_on_concatenations():
+    torch.manual_seed(0)
+    layer = ContextLinear(3, 2, 4).double()
+    elements, context = torch.randn(5, 7, 3).double(), torch.randn(5, 2).double()
+    joint = torch.cat([elements, context.unsqueeze(1).expand(-1, 7, -1)], dim=2)
+    expected = nn.functional.linear(joint, layer.weight, layer.bias)
+    torch.testing.assert_close(layer(elements, context), expected)

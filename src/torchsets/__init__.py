@@ -27,6 +27,7 @@ _HOMES = {
     "unpad": "padded",
 }
 _AREAS = (
+    "attention",
     "boxes",
     "collating",
     "counting",
@@ -49,6 +50,8 @@ _AREAS = (
     "sets",
     "sorting",
     "testing",
+    "text",
+    "transformer",
 )
 
 __all__ = ["GraphBatch", "SetBatch", "SetPrediction", "Sets", "collate", "pad", "unpad"]

@@ -34,6 +34,11 @@ def is_traced() -> bool:
     )
 
 
+def inside_transform() -> bool:
+    """Whether a torch.func transform runs this code, such as ``torch.func.grad``."""
+    return torch._C._are_functorch_transforms_active()
+
+
 def is_exporting() -> bool:
     """Whether torch.export runs this code; a torch without that question never does."""
     ask = getattr(torch.compiler, "is_exporting", None)  # new in torch 2.7
@@ -68,6 +73,34 @@ def apply(function: type[Function], *arguments: Any) -> Tensor:
     """``function.apply``, whose result torch does not declare."""
     result: Tensor = function.apply(*arguments)  # type: ignore[no-untyped-call]  # torch gives it no type
     return result
+
+
+def differentiate_plainly(
+    ctx: Context, plain: Callable[..., Tensor], cotangent: Tensor, *, inputs: int
+) -> tuple[Tensor | None, ...]:
+    """The backward pass of the first saved tensors through the plain form of a function.
+
+    Slow, differentiable again where autograd records, and as safe as the plain form. An input that
+    the result does not depend on gets zeros.
+    """
+    given = list(ctx.saved_tensors[:inputs])
+    wanted = [index for index in range(inputs) if ctx.needs_input_grad[index]]
+    again = torch.is_grad_enabled()
+    with torch.enable_grad():
+        if not again:
+            for index in wanted:
+                given[index] = given[index].detach().requires_grad_()
+        found = torch.autograd.grad(
+            plain(*given),
+            [given[index] for index in wanted],
+            cotangent,
+            create_graph=again,
+            materialize_grads=True,
+        )
+    gradients: list[Tensor | None] = [None] * inputs
+    for index, gradient in zip(wanted, found, strict=True):
+        gradients[index] = gradient
+    return tuple(gradients)
 
 
 def softmax_backward(gradient: Tensor, outputs: Tensor) -> Tensor:

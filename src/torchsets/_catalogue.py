@@ -69,7 +69,10 @@ DATASETS: dict[str, Dataset] = {dataset.name: dataset for dataset in (MNIST, CIF
 def data_folder() -> Path:
     """The folder of all data: ``TORCHSETS_DATA``, or ``torchsets`` in the user's cache."""
     chosen = os.environ.get("TORCHSETS_DATA")
-    if chosen:
-        return Path(chosen)
+    return Path(chosen) if chosen else cache_folder()
+
+
+def cache_folder() -> Path:
+    """The folder for files that torchsets makes: ``torchsets`` in the user's cache."""
     cache = os.environ.get("XDG_CACHE_HOME")
     return (Path(cache) if cache else Path.home() / ".cache") / "torchsets"

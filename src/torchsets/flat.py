@@ -35,10 +35,12 @@ def check_flat(values: Tensor, sizes: Tensor) -> None:
         )
     if sizes.device.type != "cpu" or type(sizes) is not Tensor or is_traced():
         return
-    if int(sizes.sum()) != len(values) or bool((sizes < 0).any()):
+    numbers = sizes.numpy()  # so few of them that torch would take several times as long
+    total = int(numbers.sum())
+    if total != values.shape[0] or (numbers < 0).any():
         raise ValueError(
             f"sizes must be non-negative and add up to the {len(values)} rows of values, got a "
-            f"sum of {int(sizes.sum())}"
+            f"sum of {total}"
         )
 
 
@@ -108,11 +110,11 @@ def sort_flat(values: Tensor, sizes: Tensor) -> Tensor:
     """
     check_flat(values, sizes)
     rows = values.t().contiguous()  # (D, total): what is sorted lies together
-    return rows.gather(1, _flat_order(rows.detach(), sizes)).t()
+    return rows.gather(1, flat_order(rows.detach(), sizes)).t()
 
 
-def _flat_order(rows: Tensor, sizes: Tensor) -> Tensor:
-    """The stable permutation of each row that sorts within each set, (D, total)."""
+def flat_order(rows: Tensor, sizes: Tensor) -> Tensor:
+    """The stable permutation of each row of (D, total) that sorts within each set, descending."""
     if runs_on_numpy(rows) and type(sizes) is Tensor:
         return _numpy_flat_order(rows, sizes.numpy())
     numbers = set_numbers(sizes, rows.shape[1])

@@ -44,18 +44,51 @@ class MLP(nn.Sequential):
         super().__init__(*parts[:-1])
 
 
+class ContextLinear(nn.Module):
+    """A linear layer on [x_i; c], where the context c is the same for all elements of a set.
+
+    ``W [x_i; c] + b`` is a part for x_i plus a part for c, which is computed once per set.
+
+    Args:
+        features: Number of features D of one element.
+        context: Number of features C of the context.
+        outputs: Number of output features H.
+
+    Attributes:
+        weight: (H, D + C), as in ``nn.Linear(features + context, outputs)``.
+        bias: (H,).
+
+    Example:
+        >>> ContextLinear(2, 4, 3)(torch.zeros(5, 7, 2), torch.zeros(5, 4)).shape
+        torch.Size([5, 7, 3])
+    """
+
+    def __init__(self, features: int, context: int, outputs: int) -> None:
+        super().__init__()
+        self.features = features
+        self.weight, self.bias = _linear_weights(features + context, outputs)
+
+    def forward(self, elements: Tensor, context: Tensor) -> Tensor:
+        """Map elements (B, N, D), each set with its context (B, C), to (B, N, H)."""
+        once = nn.functional.linear(context, self.weight[:, self.features :], self.bias)
+        own = nn.functional.linear(elements, self.weight[:, : self.features])
+        return own + once.unsqueeze(1)
+
+
 class PairLinear(nn.Module):
     """A linear layer on all ordered pairs [x_i; x_j], computed once per element.
 
     ``W [x_i; x_j] + b`` is a part for x_i plus a part for x_j, so a set of N elements costs 2N
-    products instead of N^2.
+    products instead of N^2. With a context c it is ``W [x_i; x_j; c] + b``, whose third part is
+    computed once per set.
 
     Args:
         features: Number of features D of one element.
         outputs: Number of output features H.
+        context: Number of features C of the context; 0 for none.
 
     Attributes:
-        weight: (H, 2 D), as in ``nn.Linear(2 * features, outputs)``.
+        weight: (H, 2 D + C), as in ``nn.Linear(2 * features + context, outputs)``.
         bias: (H,).
 
     Example:
@@ -63,18 +96,40 @@ class PairLinear(nn.Module):
         torch.Size([5, 7, 7, 3])
     """
 
-    def __init__(self, features: int, outputs: int) -> None:
+    def __init__(self, features: int, outputs: int, *, context: int = 0) -> None:
         super().__init__()
-        bound = 1 / math.sqrt(2 * features)  # the same start as nn.Linear
-        self.weight = nn.Parameter(torch.empty(outputs, 2 * features).uniform_(-bound, bound))
-        self.bias = nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
+        self.features, self.context = features, context
+        self.weight, self.bias = _linear_weights(2 * features + context, outputs)
 
-    def forward(self, elements: Tensor) -> Tensor:
+    def forward(self, elements: Tensor, context: Tensor | None = None) -> Tensor:
         """Map elements (B, N, D) to pairs (B, N, N, H); [b, i, j] belongs to [x_i; x_j]."""
-        first, second = self.weight.chunk(2, dim=1)
-        left = nn.functional.linear(elements, first, self.bias)
-        right = nn.functional.linear(elements, second)
+        left, right = self.halves(elements, context)
         return left.unsqueeze(2) + right.unsqueeze(1)
+
+    def halves(self, elements: Tensor, context: Tensor | None = None) -> tuple[Tensor, Tensor]:
+        """What x_i gives, with the bias and the context, and what x_j gives: (B, N, H) each.
+
+        Raises:
+            ValueError: If a context is missing, or given to a layer without one.
+        """
+        if (context is None) != (self.context == 0):
+            raise ValueError(
+                f"context must be (B, {self.context}), got None"
+                if self.context
+                else "a layer made without context takes none"
+            )
+        one, both = self.features, 2 * self.features
+        left = nn.functional.linear(elements, self.weight[:, :one], self.bias)
+        if context is not None:
+            left = left + nn.functional.linear(context, self.weight[:, both:]).unsqueeze(1)
+        return left, nn.functional.linear(elements, self.weight[:, one:both])
+
+
+def _linear_weights(inputs: int, outputs: int) -> tuple[nn.Parameter, nn.Parameter]:
+    """Weight and bias with the same start as those of nn.Linear."""
+    bound = 1 / math.sqrt(inputs)
+    weight = nn.Parameter(torch.empty(outputs, inputs).uniform_(-bound, bound))
+    return weight, nn.Parameter(torch.empty(outputs).uniform_(-bound, bound))
 
 
 def glorot_(module: _Module) -> _Module:
@@ -85,7 +140,7 @@ def glorot_(module: _Module) -> _Module:
         0.0
     """
     for part in module.modules():
-        if isinstance(part, nn.Linear | PairLinear):
+        if isinstance(part, nn.Linear | ContextLinear | PairLinear):
             nn.init.xavier_uniform_(part.weight)
             if part.bias is not None:
                 nn.init.zeros_(part.bias)

@@ -108,7 +108,8 @@ class Trajectory(NamedTuple):
     Attributes:
         elements: The set before the first and after each step, (T+1, B, N, D).
         presence: The same for the presences, (T+1, B, N).
-        loss: What each step tried to reduce, per set, (T, B).
+        loss: What each step tried to reduce, per set, (T, B); of a decoder that does not descend,
+            how far each step moved the slots, as a mean square.
     """
 
     elements: Tensor

@@ -33,6 +33,60 @@ def test_sums_over_all_ordered_pairs(generator):
     torch.testing.assert_close(model(elements.unsqueeze(0))[0], expected)
 
 
+class Calls(nn.Module):
+    """Passes on what it gets and keeps its shape."""
+
+    def forward(self, pairs):
+        self.shape = pairs.shape
+        return pairs
+
+
+@pytest.mark.parametrize("pool", [FSPool(8), SumPool(), MaxPool()], ids=lambda p: type(p).__name__)
+def test_computes_real_pairs_alone(pool, generator):
+    model = RelationNetwork(3, 8, Calls(), pool).double()
+    elements, mask = random_sets([3, 0, 2], features=3, generator=generator)
+    order = torch.tensor([2, 0, 1])  # real elements need not come first
+    elements, mask = elements[:, order], mask[:, order]
+    expected = torch.cat(
+        [model(x[real].unsqueeze(0)) for x, real in zip(elements, mask, strict=True)]
+    )
+    torch.testing.assert_close(model(elements, mask), expected)
+    assert model.inner.shape == (9 + 4, 8)
+
+
+def test_a_pooling_without_flat_form_gets_padded_pairs(generator):
+    class Padded(nn.Module):
+        def forward(self, elements, mask=None):
+            return SumPool()(elements, mask)
+
+    elements, mask = random_sets([3, 0, 2], features=3, generator=generator)
+    torch.testing.assert_close(
+        encoder(Padded())(elements, mask), encoder(SumPool())(elements, mask)
+    )
+
+
+@pytest.mark.parametrize("masked", [False, True])
+def test_context_is_seen_by_every_pair(masked, generator):
+    torch.manual_seed(0)
+    model = RelationNetwork(3, 8, nn.Linear(8, 5), SumPool(), context=2).double()
+    elements = torch.randn(2, 3, 3, generator=generator, dtype=torch.float64)
+    context = torch.randn(2, 2, generator=generator, dtype=torch.float64)
+    mask = torch.tensor([[True, False, True], [True, True, True]])
+    found = model(elements, mask if masked else None, context)
+    for row, (one, seen) in enumerate(zip(elements, context, strict=True)):
+        real = one[mask[row]] if masked else one
+        pairs = [torch.cat([a, b, seen]) @ model.first.weight.T for a in real for b in real]
+        expected = sum(model.inner((pair + model.first.bias).relu()) for pair in pairs)
+        torch.testing.assert_close(found[row], expected)
+
+
+def test_context_must_be_given_where_it_is_declared():
+    with pytest.raises(ValueError, match=r"context must be \(B, 2\), got None"):
+        RelationNetwork(3, 8, nn.Linear(8, 5), SumPool(), context=2)(torch.zeros(1, 2, 3))
+    with pytest.raises(ValueError, match="made without context takes none"):
+        encoder(SumPool())(torch.zeros(1, 2, 3).double(), None, torch.zeros(1, 2).double())
+
+
 def test_gradients_of_both_orders(generator):
     model = encoder(FSPool(5))
     elements = torch.randn(2, 3, 3, generator=generator, dtype=torch.float64).requires_grad_()

@@ -11,10 +11,12 @@ from torchsets import SetBatch, flat
 from torchsets.encoders import DeepSets
 from torchsets.mlp import MLP
 from torchsets.pooling import (
+    AttentionPool,
     FSPool,
     MaxPool,
     MeanPool,
     MinPool,
+    SortPool,
     SumPool,
     by_size,
     fspool,
@@ -28,8 +30,10 @@ MAKE = {
     "mean": MeanPool,
     "max": MaxPool,
     "min": MinPool,
+    "sort": lambda: SortPool(4),
     "fspool": lambda: FSPool(3, pieces=4),
     "relaxed": lambda: FSPool(3, pieces=4, temperature=0.5),
+    "attention": lambda: AttentionPool(3),
     "grouped": lambda: Grouped(DeepSets(MLP(3, 8, 8), FSPool(8), MLP(8, 8, 2))),
 }
 SIZES = {
@@ -165,9 +169,9 @@ def test_the_fast_order_is_the_plain_one(dtype, generator, monkeypatch):
     values, sizes = flat_sets([30, 0, 1, 70], generator, dtype=torch.float32)
     values[:5] = torch.tensor([[0.0], [-0.0], [float("inf")], [float("-inf")], [0.0]])
     rows = values.to(dtype).t().contiguous()
-    fast = flat._flat_order(rows, sizes)
+    fast = flat.flat_order(rows, sizes)
     monkeypatch.setattr(flat, "runs_on_numpy", lambda rows: False)
-    assert torch.equal(fast, flat._flat_order(rows, sizes))
+    assert torch.equal(fast, flat.flat_order(rows, sizes))
 
 
 def test_threads_give_the_same_order(generator, monkeypatch):
@@ -199,7 +203,7 @@ def test_compiles_and_exports_with_open_sizes(generator):
 
     one, other = flat_sets([3, 0, 5], generator), flat_sets([1, 9, 0, 4], generator)
     total, count = torch.export.Dim("total"), torch.export.Dim("count")
-    for pool in (SumPool(), MeanPool(), MaxPool(), FSPool(3).double()):
+    for pool in (SumPool(), MeanPool(), MaxPool(), SortPool(4), FSPool(3).double()):
         model = Flat(pool)
         exported = torch.export.export(model, one, dynamic_shapes=({0: total}, {0: count}))
         torch.testing.assert_close(exported.module()(*other), model(*other))
@@ -258,7 +262,8 @@ def test_by_size_shares_the_weights(generator):
     ],
 )
 def test_rejects_bad_input(values, sizes, message):
-    for pool in (SumPool(), MeanPool(), MaxPool(), MinPool(), FSPool(1), by_size(SumPool())):
+    pools = (SumPool(), MeanPool(), MaxPool(), MinPool(), SortPool(2), FSPool(1))
+    for pool in (*pools, by_size(SumPool())):
         with pytest.raises(ValueError, match=message):
             pool.pool_flat(values, sizes)
 

@@ -2,7 +2,12 @@
 
 from torchsets._catalogue import data_folder
 from torchsets.data.cifar import cifar10_images
-from torchsets.data.clevr import clevr_scenes, read_clevr_scenes, write_clevr_scenes
+from torchsets.data.clevr import (
+    clevr_scenes,
+    read_clevr_scenes,
+    scene_records,
+    write_clevr_scenes,
+)
 from torchsets.data.clevr_images import clevr_pictures
 from torchsets.data.colours import (
     CIFAR10_COLOURS,
@@ -20,9 +25,20 @@ from torchsets.data.mnist import (
     mnist_images,
     mnist_point_sets,
 )
+from torchsets.data.motifs import motif_graphs
 from torchsets.data.picture_folders import PictureFolder, imagenet_pictures
 from torchsets.data.point_sets import LabelledSets, add_noise, jitter, with_mask_feature
 from torchsets.data.polygons import random_polygons, turned_polygons
+from torchsets.data.questions import (
+    Question,
+    QuestionBatch,
+    Questions,
+    clevr_questions,
+    generate_questions,
+    read_questions,
+    run_program,
+    write_questions,
+)
 from torchsets.data.rendered_splits import ScenePictures, rendered_scenes
 from torchsets.data.resize import resize_and_crop, resize_bilinear
 from torchsets.data.scene_outlines import scene_boxes
@@ -51,17 +67,22 @@ __all__ = [
     "LabelledSets",
     "Minibatches",
     "PictureFolder",
+    "Question",
+    "QuestionBatch",
+    "Questions",
     "ScenePictures",
     "Scenes",
     "SizeBuckets",
     "add_noise",
     "cifar10_images",
     "clevr_pictures",
+    "clevr_questions",
     "clevr_scenes",
     "contact_sheet",
     "data_folder",
     "draw_boxes",
     "gather_tiles",
+    "generate_questions",
     "idx_images",
     "idx_point_sets",
     "image_to_tiles",
@@ -70,19 +91,23 @@ __all__ = [
     "mnist_images",
     "mnist_point_sets",
     "mosaic_size",
+    "motif_graphs",
     "random_polygons",
     "read_clevr_scenes",
     "read_idx",
+    "read_questions",
     "read_tu",
     "render_scenes",
     "rendered_scenes",
     "resize_and_crop",
     "resize_bilinear",
+    "run_program",
     "sample_scenes",
     "scene_boxes",
     "scene_cameras",
     "scene_lamps",
     "scene_pixels",
+    "scene_records",
     "scene_relations",
     "scene_states",
     "shuffle_tiles",
@@ -95,4 +120,5 @@ __all__ = [
     "with_mask_feature",
     "write_clevr_scenes",
     "write_png",
+    "write_questions",
 ]

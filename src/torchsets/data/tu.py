@@ -70,18 +70,25 @@ def tu_graphs(name: str, *, degrees: bool | None = None) -> LabelledGraphs:
         ValueError: If a file is cut off, too large or has another form.
         FileNotFoundError: If there is no file; it says where to get it.
     """
+    path = find_tu(name)
+    if path is None:
+        raise FileNotFoundError(
+            f"{_folder() / name}.zip is missing: download it from {_SOURCES.format(name=name)}, or "
+            "set TORCHSETS_DATA to the folder that holds tu"
+        )
+    return read_tu(path, degrees=not name.startswith("REDDIT") if degrees is None else degrees)
+
+
+def find_tu(name: str) -> Path | None:
+    """Where the dataset of :func:`tu_graphs` with this name is; None if it is missing."""
     if not re.fullmatch(r"[\w-]+", name):
         raise ValueError(f"name must be letters, digits, - and _, got {name!r}")
-    folder = data_folder() / "tu"
-    if degrees is None:
-        degrees = not name.startswith("REDDIT")
-    for file in (f"{name}.zip", name, f"{name}.txt", f"{name}.txt.xz"):
-        if (folder / file).exists():
-            return read_tu(folder / file, degrees=degrees)
-    raise FileNotFoundError(
-        f"{folder / name}.zip is missing: download it from {_SOURCES.format(name=name)}, or set "
-        "TORCHSETS_DATA to the folder that holds tu"
-    )
+    files = (f"{name}.zip", name, f"{name}.txt", f"{name}.txt.xz")
+    return next((_folder() / file for file in files if (_folder() / file).exists()), None)
+
+
+def _folder() -> Path:
+    return data_folder() / "tu"
 
 
 def read_tu(path: str | Path, *, degrees: bool = True) -> LabelledGraphs:

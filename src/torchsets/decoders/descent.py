@@ -3,10 +3,11 @@
 from typing import NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from torchsets._autograd import is_traced
-from torchsets.decoders.set_gradient import Distance, set_gradient
+from torchsets.decoders.set_gradient import InnerLoss, set_gradient
+from torchsets.decoders.start import Project
 from torchsets.padded import SetPrediction, Trajectory
 
 
@@ -19,6 +20,7 @@ class Descent(NamedTuple):
         momentum: Nesterov's, from 0 to below 1.
         clip: Largest norm of one set's gradient. None: no limit.
         tolerance: A set whose loss is below it stops moving. None: no set stops.
+        project: Applied to the elements, without presences, after each step.
         presence: Whether the last feature of a set is a presence, from 0 to 1.
         unrolled: Whether the gradient goes back through all steps, or through the last only.
     """
@@ -28,29 +30,26 @@ class Descent(NamedTuple):
     momentum: float
     clip: float | None
     tolerance: float | None
+    project: Project | None
     presence: bool
     unrolled: bool
 
 
-def descend(
-    encoder: nn.Module, distance: Distance, vector: Tensor, start: Tensor, rule: Descent
-) -> SetPrediction:
-    """Move sets so that they encode to the given vectors.
+def descend(inner: InnerLoss, start: Tensor, rule: Descent) -> SetPrediction:
+    """Move sets so that a loss becomes small, such as that of encoding to the given vectors.
 
     Args:
-        encoder: Sets (B, N, D) to vectors (B, L); D includes the presence.
-        distance: Encoded sets and vectors, both (B, L), to one number per set, (B,).
-        vector: One vector per set, (B, L).
-        start: The sets before the first step, (B, N, D).
+        inner: The loss of a set.
+        start: The sets before the first step, (B, N, D); D includes the presence.
         rule: How to descend.
 
     Returns:
         The sets after the last step, and in ``trajectory`` those after each step.
     """
     wanted = torch.is_grad_enabled() and (
-        vector.requires_grad
-        or start.requires_grad
-        or any(weight.requires_grad for weight in encoder.parameters())
+        start.requires_grad
+        or any(tensor.requires_grad for tensor in inner.tensors().values())
+        or any(weight.requires_grad for weight in inner.encoder.parameters())
     )
     points = [start if rule.unrolled else start.detach()]
     losses: list[Tensor] = []
@@ -63,14 +62,14 @@ def descend(
             points.append(point)
             losses.append(losses[-1])
             continue
-        loss, slope = set_gradient(encoder, distance, point, vector, record=record)
+        loss, slope = set_gradient(inner, point, record=record)
         moved, velocity, still = _move(point, slope, velocity, loss, rule)
         if not rule.unrolled:
             loss, moved = loss.detach(), moved.detach()
             velocity = None if velocity is None else velocity.detach()
             if record:
                 # The minimum moves like q, one plain step from here.
-                q = _clamp(point - slope, rule) - point
+                q = _bring_back(point - slope, rule) - point
                 moved = moved + (q - q.detach())
         at_rest = still is not None and not is_traced() and bool(still.all())
         points.append(moved)
@@ -89,18 +88,19 @@ def _move(
     if rule.momentum > 0:
         velocity = direction if velocity is None else rule.momentum * velocity + direction
         direction = direction + rule.momentum * velocity
-    moved = _clamp(point - rule.step_size * direction, rule)
+    moved = _bring_back(point - rule.step_size * direction, rule)
     if rule.tolerance is None:
         return moved, velocity, None
     still = loss.detach() < rule.tolerance
     return torch.where(still[:, None, None], point, moved), velocity, still
 
 
-def _clamp(sets: Tensor, rule: Descent) -> Tensor:
-    """Bring the presences back into [0, 1]."""
+def _bring_back(sets: Tensor, rule: Descent) -> Tensor:
+    """Project the elements, and bring the presences back into [0, 1]."""
     if not rule.presence:
-        return sets
-    return torch.cat([sets[..., :-1], sets[..., -1:].clamp(0, 1)], dim=-1)
+        return sets if rule.project is None else rule.project(sets)
+    elements = sets[..., :-1] if rule.project is None else rule.project(sets[..., :-1])
+    return torch.cat([elements, sets[..., -1:].clamp(0, 1)], dim=-1)
 
 
 def _prediction(points: list[Tensor], losses: list[Tensor], rule: Descent) -> SetPrediction:

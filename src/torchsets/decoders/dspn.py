@@ -9,7 +9,15 @@ from torch import Tensor, nn
 
 from torchsets._checks import check_floating, check_padded_sets, check_shape
 from torchsets.decoders.descent import Descent, descend
-from torchsets.decoders.set_gradient import DISTANCES, Distance, run_encoder, set_gradient
+from torchsets.decoders.set_gradient import (
+    DISTANCES,
+    Distance,
+    InnerLoss,
+    add_context,
+    run_encoder,
+)
+from torchsets.decoders.simplex import project_simplex
+from torchsets.decoders.start import Project, make_start
 from torchsets.padded import SetPrediction
 
 Initial = Tensor | tuple[Tensor, Tensor] | SetPrediction
@@ -25,7 +33,8 @@ class DSPN(nn.Module):
 
     Args:
         encoder: Set to vector, permutation-invariant. Called with one argument, never a mask:
-            (B, slots, features + 1) with the presences last, or (B, slots, features).
+            (B, slots, features + 1) with the presences last, or (B, slots, features); a context
+            stands behind the features.
         slots: Number of slots N of a predicted set.
         features: Number of features D of an element.
         steps: Number of steps T.
@@ -37,8 +46,13 @@ class DSPN(nn.Module):
         representation_loss: Mean over the features of the vector of "huber" (u^2 / 2 below 1,
             abs(u) - 1/2 above) or "squared" (u^2 / 2).
         gradient: "unrolled" goes back through all steps. "implicit" takes the last set for a
-            minimum and goes back through one gradient there, for less time and memory. It trains
-            neither the start nor the sets on the way.
+            minimum and goes back through one gradient there, for less time and memory. It does
+            not train the sets on the way, and the start only with a pull.
+        project: Applied to the elements of the start and after each step: "simplex" for
+            :func:`project_simplex`, or a function of (B, slots, features). None: elements are free.
+        pull: Weight of a second term of the inner loss, towards the start: the mean of
+            (y - start)^2 / 2 over the slots and features of a set, presences included. It makes
+            the minimum depend on the start, so that implicit gradients reach it.
 
     Attributes:
         encoder: The set encoder.
@@ -74,6 +88,8 @@ class DSPN(nn.Module):
         variable_size: bool = True,
         representation_loss: str = "huber",
         gradient: str = "unrolled",
+        project: str | Project | None = None,
+        pull: float = 0.0,
     ) -> None:
         super().__init__()
         if slots < 1:
@@ -88,19 +104,30 @@ class DSPN(nn.Module):
             )
         if gradient not in ("unrolled", "implicit"):
             raise ValueError(f'gradient must be "unrolled" or "implicit", got {gradient!r}')
+        if isinstance(project, str) and project != "simplex":
+            raise ValueError(f'project must be "simplex" or a function, got {project!r}')
+        if not pull >= 0:
+            raise ValueError(f"pull must be at least 0, got {pull}")
         self.encoder = encoder
         self.slots, self.features, self.steps = slots, features, _check_steps(steps)
         self.step_size, self.momentum = step_size, momentum
         self.clip, self.tolerance = clip, tolerance
         self.variable_size, self.gradient = variable_size, gradient
         self._distance: Distance = DISTANCES[representation_loss]
-        learned = gradient == "unrolled"
+        self.project = project_simplex if isinstance(project, str) else project
+        self.pull = pull
+        learned = gradient == "unrolled" or pull > 0
         self.initial_elements = nn.Parameter(torch.rand(slots, features), requires_grad=learned)
         presence = nn.Parameter(torch.full((slots,), 0.5), requires_grad=learned)
         self.initial_presence = presence if variable_size else None
 
     def forward(
-        self, vector: Tensor, *, steps: int | None = None, initial: Initial | None = None
+        self,
+        vector: Tensor,
+        *,
+        steps: int | None = None,
+        initial: Initial | None = None,
+        context: Tensor | None = None,
     ) -> SetPrediction:
         """Decode vectors into sets.
 
@@ -110,6 +137,8 @@ class DSPN(nn.Module):
             initial: Where to start instead of the learned set: elements (B or 1, slots, features);
                 or a pair of them and presences (B or 1, slots); or a :class:`SetPrediction`, which
                 is then refined. Unrolled gradients reach it.
+            context: What the encoder sees of each slot beside the set, (B, slots, C), such as the
+                input that a slot belongs to. It stays as it is, and gradients reach it.
 
         Returns:
             The sets after the last step, and in ``trajectory`` those after each step.
@@ -119,26 +148,32 @@ class DSPN(nn.Module):
         """
         check_shape(vector, (None, None), name="vector", letters="(B, L)")
         check_floating(vector, name="vector")
+        self._check_context(context, vector.shape[0])
         steps = self.steps if steps is None else _check_steps(steps)
         if not torch.compiler.is_compiling() and torch.is_inference_mode_enabled():
             # Autograd refuses tensors of this mode: leave it, with copies.
             with torch.inference_mode(False), torch.no_grad():
+                context = None if context is None else context.clone()
                 start = self._start(vector.shape[0], initial).clone()
-                return self._descend(vector.clone(), start, steps)
-        return self._descend(vector, self._start(vector.shape[0], initial), steps)
+                return self._descend(vector.clone(), context, start, steps)
+        return self._descend(vector, context, self._start(vector.shape[0], initial), steps)
 
-    def encode(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
+    def encode(
+        self, elements: Tensor, mask: Tensor | None = None, *, context: Tensor | None = None
+    ) -> Tensor:
         """Encode padded sets as the decoder sees them.
 
         Args:
             elements: Padded sets, (B, N, D), with at most ``slots`` slots.
             mask: True where an element is real, (B, N), bool. None: all are real.
+            context: As for the decoder, (B, slots, C), also of the slots without an element.
 
         Returns:
             One vector per set, (B, L): the vector that decodes to the set.
         """
         check_shape(elements, (None, None, self.features), name="elements", letters="(B, N, D)")
         mask = check_padded_sets(elements, mask)
+        self._check_context(context, elements.shape[0])
         missing = self.slots - elements.shape[1]
         if missing < 0:
             raise ValueError(
@@ -147,13 +182,19 @@ class DSPN(nn.Module):
         sets = elements.masked_fill(~mask.unsqueeze(-1), 0)
         if self.variable_size:
             sets = torch.cat([sets, mask.unsqueeze(-1).to(sets.dtype)], dim=-1)
-        return run_encoder(self.encoder, nn.functional.pad(sets, (0, 0, 0, missing)))
+        padded = nn.functional.pad(sets, (0, 0, 0, missing))
+        return run_encoder(self.encoder, add_context(padded, context, presence=self.variable_size))
 
     def representation_loss(
-        self, vector: Tensor, elements: Tensor, mask: Tensor | None = None
+        self,
+        vector: Tensor,
+        elements: Tensor,
+        mask: Tensor | None = None,
+        *,
+        context: Tensor | None = None,
     ) -> Tensor:
         """Return how far sets (B, N, D) are from encoding to the vectors (B, L): (B,)."""
-        return self._distance(self.encode(elements, mask), vector)
+        return self._distance(self.encode(elements, mask, context=context), vector)
 
     @property
     def step_size(self) -> float:
@@ -206,17 +247,37 @@ class DSPN(nn.Module):
             rest, prefix, local_metadata, strict, missing_keys, unexpected_keys, error_msgs
         )
 
-    def _descend(self, vector: Tensor, start: Tensor, steps: int) -> SetPrediction:
+    def _descend(
+        self, vector: Tensor, context: Tensor | None, start: Tensor, steps: int
+    ) -> SetPrediction:
         rule = Descent(
             steps=steps,
             step_size=self.step_size,
             momentum=self.momentum,
             clip=self.clip,
             tolerance=self.tolerance,
+            project=self.project,
             presence=self.variable_size,
             unrolled=self.gradient == "unrolled",
         )
-        return descend(self.encoder, self._distance, vector, start, rule)
+        return descend(self._inner_loss(vector, context, start), start, rule)
+
+    def _inner_loss(self, vector: Tensor, context: Tensor | None, start: Tensor) -> InnerLoss:
+        return InnerLoss(
+            self.encoder,
+            self._distance,
+            vector,
+            presence=self.variable_size,
+            context=context,
+            start=start if self.pull > 0 else None,
+            pull=self.pull,
+        )
+
+    def _check_context(self, context: Tensor | None, batch: int) -> None:
+        if context is not None:
+            shape = (batch, self.slots, None)
+            check_shape(context, shape, name="context", letters="(B, slots, C)")
+            check_floating(context, name="context")
 
     def _start(self, batch: int, initial: Initial | None) -> Tensor:
         """The sets before the first step, (B, slots, features), with presences features + 1."""
@@ -226,63 +287,9 @@ class DSPN(nn.Module):
             elements = initial
         elif initial is not None:
             elements, presence = initial[0], initial[1] if self.variable_size else None
-        shape = (self.slots, self.features)
-        if elements.shape[1:] != shape or elements.shape[0] not in (1, batch):
-            raise ValueError(
-                f"initial elements must have shape (B or 1, slots, features) = "
-                f"({batch} or 1, {shape[0]}, {shape[1]}), got {tuple(elements.shape)}"
-            )
-        start = elements.expand(batch, -1, -1)
-        if presence is None:
-            return start
-        if presence.shape[1:] != shape[:1] or presence.shape[0] not in (1, batch):
-            raise ValueError(
-                f"initial presence must have shape (B or 1, slots) = ({batch} or 1, {shape[0]}), "
-                f"got {tuple(presence.shape)}"
-            )
-        given = presence.clamp(0, 1).to(start.dtype).expand(batch, -1)
-        return torch.cat([start, given.unsqueeze(-1)], dim=-1)
-
-
-def find_step_size(decoder: DSPN, vector: Tensor, *, movement: float = 0.1) -> float:
-    """Measure the step size at which the median element moves visibly in the first step.
-
-    The thesis raises the step size until the set visibly changes with a randomly initialised
-    encoder: otherwise a change of the weights has no effect on the prediction. The first step is
-    proportional to the step size, so one gradient is enough to know it: the median, over all
-    slots of all sets, of the distance that a step of size 1 covers.
-
-    Args:
-        decoder: With an encoder at its random start. It is not changed; assign the result to
-            ``decoder.step_size``.
-        vector: Typical inputs, (B, L), such as ``decoder.encode(*batch)``.
-        movement: Distance to cover, as a share of the spread of the start: the root mean square
-            distance of its elements from their centre.
-
-    Returns:
-        The step size.
-
-    Raises:
-        ValueError: If the median element does not move at all.
-
-    Example:
-        >>> from torchsets.encoders import mlp_encoder
-        >>> _ = torch.manual_seed(0)
-        >>> decoder = DSPN(mlp_encoder(3, 32, 16, slots=5), slots=5, features=2)
-        >>> decoder.step_size = find_step_size(decoder, decoder.encode(torch.rand(8, 5, 2)))
-        >>> 1 < decoder.step_size < 1000
-        True
-    """
-    if not movement > 0:
-        raise ValueError(f"movement must be above 0, got {movement}")
-    start = decoder._start(vector.shape[0], None).detach()
-    _, gradient = set_gradient(decoder.encoder, decoder._distance, start, vector, record=False)
-    elements = start[..., : decoder.features]
-    spread = (elements - elements.mean(dim=1, keepdim=True)).square().sum(dim=-1).mean().sqrt()
-    distance = torch.linalg.vector_norm(gradient[..., : decoder.features], dim=-1).median()
-    if not distance > 0:
-        raise ValueError("the first step moves no element: the encoder's gradient is zero")
-    return float(movement * spread / distance)
+        return make_start(
+            elements, presence, batch, shape=(self.slots, self.features), project=self.project
+        )
 
 
 def _check_steps(steps: int) -> int:

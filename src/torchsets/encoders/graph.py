@@ -1,6 +1,5 @@
 """Graph isomorphism networks (GIN): a graph to a vector, by any pooling of its nodes."""
 
-import inspect
 from collections.abc import Callable
 from typing import Any, Literal
 
@@ -12,6 +11,7 @@ from torch import Tensor, nn
 from torchsets._autograd import Context, apply, is_traced
 from torchsets._checks import check_floating
 from torchsets._inputs import Array
+from torchsets.encoders.readout import make_pool
 from torchsets.mlp import glorot_
 from torchsets.pooling import SumPool, by_size
 
@@ -35,7 +35,7 @@ def neighbour_sums(nodes: Tensor, edges: Tensor) -> Tensor:
         tensor([6., 1., 0.])
     """
     _check_graph(nodes, edges)
-    return _sum_over(nodes, edges, _adjacency(nodes, edges))
+    return _sum_over(nodes, edges, _adjacency(nodes, edges), 0.0)
 
 
 class GIN(nn.Module):
@@ -93,7 +93,7 @@ class GIN(nn.Module):
             _Block(size, hidden, float(size) if isinstance(eps, str) else eps, norm_first)
             for size in inputs
         )
-        pools = [_make(pooling, hidden) for _ in inputs]
+        pools = [make_pool(pooling, hidden) for _ in inputs]
         self.pools = nn.ModuleList(p if hasattr(p, "pool_flat") else by_size(p) for p in pools)
         with torch.no_grad():  # as wide as what the pooling gives
             width = _pool(self.pools[0], torch.zeros(1, hidden), torch.ones(1).long()).shape[1]
@@ -134,23 +134,16 @@ class _Block(nn.Module):
     def forward(self, nodes: Tensor, edges: Tensor, matrix: Any) -> Tensor:
         # The linear layer before the sum, which is then over fewer numbers: the same result.
         mapped = nn.functional.linear(nodes, self.first.weight)
-        summed = torch.add(_sum_over(mapped, edges, matrix), mapped, alpha=1 + self.eps)
-        return self._finish(self.second(self._finish(summed + self.first.bias, 0)), 1)
+        summed = _sum_over(mapped, edges, matrix, 1 + self.eps)
+        # In place: for many nodes, fresh memory costs more than the arithmetic.
+        return self._finish(self.second(self._finish(summed.add_(self.first.bias), 0)), 1)
 
     def _finish(self, nodes: Tensor, layer: int) -> Tensor:
         norm = self.norms[layer]
-        return norm(nodes).relu() if self.norm_first else norm(nodes.relu())
+        return norm(nodes).relu_() if self.norm_first else norm(nodes.relu_())
 
     def extra_repr(self) -> str:
         return f"eps={self.eps:g}"
-
-
-def _make(pooling: Callable[..., nn.Module], hidden: int) -> nn.Module:
-    required = any(
-        one.default is one.empty and one.kind in (one.POSITIONAL_ONLY, one.POSITIONAL_OR_KEYWORD)
-        for one in inspect.signature(pooling).parameters.values()
-    )
-    return pooling(hidden) if required else pooling()
 
 
 def _pool(pool: Any, nodes: Tensor, sizes: Tensor) -> Tensor:
@@ -185,20 +178,24 @@ def _adjacency(nodes: Tensor, edges: Tensor) -> Any:
         ) from error
 
 
-def _sum_over(nodes: Tensor, edges: Tensor, matrix: Any) -> Tensor:
+def _sum_over(nodes: Tensor, edges: Tensor, matrix: Any, own: float) -> Tensor:
+    """The sums over the neighbours plus ``own`` times the node itself."""
     if matrix is not None and nodes.dtype in (torch.float32, torch.float64):
-        return apply(_SparseProduct, nodes, matrix)
-    return torch.zeros_like(nodes).index_add(0, edges[0], nodes.index_select(0, edges[1]))
+        return apply(_SparseProduct, nodes, matrix, own)
+    sums = torch.zeros_like(nodes).index_add(0, edges[0], nodes.index_select(0, edges[1]))
+    return sums.add_(nodes, alpha=own) if own else sums
 
 
 class _SparseProduct(torch.autograd.Function):
-    """A sparse matrix of scipy times nodes; several times faster than index_add."""
+    """(A + own I) times nodes, A a sparse matrix of scipy; several times faster than index_add."""
 
     @staticmethod
-    def forward(ctx: Context, nodes: Tensor, matrix: Any) -> Tensor:
-        ctx.matrix = matrix
-        return torch.from_numpy(matrix @ nodes.detach().numpy())
+    def forward(ctx: Context, nodes: Tensor, matrix: Any, own: float) -> Tensor:
+        ctx.matrix, ctx.own = matrix, own
+        nodes = nodes.detach()
+        sums = torch.from_numpy(matrix @ nodes.numpy())
+        return sums.add_(nodes, alpha=own) if own else sums
 
     @staticmethod
-    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None]:
-        return apply(_SparseProduct, gradient, ctx.matrix.T), None
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return apply(_SparseProduct, gradient, ctx.matrix.T, ctx.own), None, None

@@ -1,7 +1,11 @@
 """Relation networks: a network on every pair of elements, a pooling over the pairs."""
 
+from typing import Any
+
+import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import is_traced
 from torchsets._checks import check_elements, check_mask
 from torchsets.mlp import PairLinear
 
@@ -15,9 +19,13 @@ class RelationNetwork(nn.Module):
         inner: Applied to each pair after the first layer and a ReLU: (..., H) -> (..., P).
         pool: Set of pairs to vector, such as ``FSPool(P)`` or ``SumPool()``.
         outer: Applied to the pooled vector, (B, P) -> (B, L). None: nothing.
+        context: Number of features C of a vector that every pair sees, such as a question about
+            the set; 0 for none. It enters the first layer once per set.
+
+    With a mask only pairs of real elements are computed, if ``pool`` has ``pool_flat``, as those of
+    torchsets do.
 
     Example:
-        >>> import torch
         >>> from torchsets.pooling import SumPool
         >>> encoder = RelationNetwork(3, 32, nn.Linear(32, 8), SumPool())
         >>> encoder(torch.zeros(5, 7, 3)).shape
@@ -35,21 +43,46 @@ class RelationNetwork(nn.Module):
         inner: nn.Module,
         pool: nn.Module,
         outer: nn.Module | None = None,
+        *,
+        context: int = 0,
     ) -> None:
         super().__init__()
-        self.first = PairLinear(features, hidden)
+        self.first = PairLinear(features, hidden, context=context)
         self.inner = inner
         self.pool = pool
         self.outer = outer if outer is not None else nn.Identity()
 
-    def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Encode padded sets (B, N, D) with their mask (B, N) to vectors (B, L)."""
+    def forward(
+        self, elements: Tensor, mask: Tensor | None = None, context: Tensor | None = None
+    ) -> Tensor:
+        """Encode padded sets (B, N, D) with their mask (B, N) to vectors (B, L).
+
+        The context is (B, C), if there is one.
+        """
         check_elements(elements)
-        pair_mask = None
-        if mask is not None:
-            check_mask(mask, elements.shape[:2], of="elements")
-            elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
-            pair_mask = (mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(1)  # (B, N * N)
-        pairs = self.inner(self.first(elements).relu_()).flatten(1, 2)  # (B, N * N, P)
-        result: Tensor = self.outer(self.pool(pairs, pair_mask))
+        if mask is None:
+            pairs = self.inner(self.first(elements, context).relu_()).flatten(1, 2)
+            return self._finish(self.pool(pairs, None))
+        check_mask(mask, elements.shape[:2], of="elements")
+        elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
+        real = (mask.unsqueeze(2) & mask.unsqueeze(1)).flatten(1)  # (B, N * N)
+        if is_traced() or not hasattr(self.pool, "pool_flat"):
+            pairs = self.inner(self.first(elements, context).relu_()).flatten(1, 2)
+            return self._finish(self.pool(pairs, real))
+        pairs = self.inner(_real_pairs(*self.first.halves(elements, context), real).relu_())
+        pool: Any = self.pool
+        return self._finish(pool.pool_flat(pairs, real.sum(dim=1)))
+
+    def _finish(self, pooled: Tensor) -> Tensor:
+        result: Tensor = self.outer(pooled)
         return result
+
+
+def _real_pairs(left: Tensor, right: Tensor, real: Tensor) -> Tensor:
+    """left_i + right_j of the real pairs alone, set after set: (B, N, H) twice -> (pairs, H)."""
+    size = left.shape[1]
+    sets, pairs = real.nonzero().unbind(1)
+    start = sets * size
+    first = start + torch.div(pairs, max(size, 1), rounding_mode="floor")
+    second = start + torch.remainder(pairs, max(size, 1))
+    return left.flatten(0, 1).index_select(0, first) + right.flatten(0, 1).index_select(0, second)

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from torchsets._autograd import Context, apply, is_traced
+from torchsets._autograd import Context, apply, differentiate_plainly, is_traced
 from torchsets.permutations.cost import ordering_gradient
 from torchsets.permutations.sinkhorn import normalise, pull_back, pull_back_factors, scale
 from torchsets.permutations.thin import thin_permutation, thin_rank
@@ -151,26 +151,10 @@ def _scores(products: Tensor, initial: Tensor | None, *, out: Tensor) -> Tensor:
 
 
 def _differentiate_plainly(ctx: Context, cotangent: Tensor) -> tuple[Tensor | None, ...]:
-    inputs = list(ctx.saved_tensors[:3])
-    wanted = [index for index in range(3) if ctx.needs_input_grad[index]]
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        if not again:
-            for index in wanted:
-                inputs[index] = inputs[index].detach().requires_grad_()
-        costs, step_size, scores = inputs
-        soft = descend_plainly(costs, step_size, scores, ctx.steps)
-        found = torch.autograd.grad(
-            soft,
-            [inputs[index] for index in wanted],
-            cotangent,
-            create_graph=again,
-            materialize_grads=True,  # without steps, costs and step size do not take part
-        )
-    gradients: list[Tensor | None] = [None] * 3
-    for index, gradient in zip(wanted, found, strict=True):
-        gradients[index] = gradient
-    return tuple(gradients)
+    def again(costs: Tensor, step_size: Tensor, scores: Tensor | None) -> Tensor:
+        return descend_plainly(costs, step_size, scores, ctx.steps)
+
+    return differentiate_plainly(ctx, again, cotangent, inputs=3)
 
 
 def _differentiate(ctx: Context, cotangent: Tensor) -> tuple[Tensor, Tensor, Tensor | None]:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from torchsets._autograd import Context, fast_or_plain
+from torchsets._autograd import Context, differentiate_plainly, fast_or_plain
 from torchsets.permutations.descent import descend_plainly
 from torchsets.permutations.sinkhorn import pull_back_factors, scale
 
@@ -105,27 +105,10 @@ def _differentiate(ctx: Context, cotangent: Tensor) -> tuple[Tensor, Tensor, Ten
 
 
 def _differentiate_plainly(ctx: Context, cotangent: Tensor) -> tuple[Tensor | None, ...]:
-    """Slow, differentiable again, and safe for scores of any size."""
-    inputs = list(ctx.saved_tensors[:3])
-    wanted = [index for index in range(3) if ctx.needs_input_grad[index]]
-    again = torch.is_grad_enabled()
-    with torch.enable_grad():
-        if not again:
-            for index in wanted:
-                inputs[index] = inputs[index].detach().requires_grad_()
-        costs, step_size, scores = inputs
-        soft = descend_plainly(costs, step_size, scores, ctx.steps, grid=ctx.grid)
-        found = torch.autograd.grad(
-            soft,
-            [inputs[index] for index in wanted],
-            cotangent,
-            create_graph=again,
-            materialize_grads=True,  # without steps, costs and step size do not take part
-        )
-    gradients: list[Tensor | None] = [None] * 3
-    for index, gradient in zip(wanted, found, strict=True):
-        gradients[index] = gradient
-    return tuple(gradients)
+    def again(costs: Tensor, step_size: Tensor, scores: Tensor | None) -> Tensor:
+        return descend_plainly(costs, step_size, scores, ctx.steps, grid=ctx.grid)
+
+    return differentiate_plainly(ctx, again, cotangent, inputs=3)
 
 
 def _gather(products: Tensor, grid: tuple[int, int], signs: Tensor | None) -> Tensor:

@@ -4,9 +4,9 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._checks import check_elements, check_mask, check_shape
-from torchsets.flat import check_flat, flat_ranks, flat_sums, set_numbers, sort_flat
 from torchsets.piecewise import hat_basis
 from torchsets.pooling.by_size import by_size
+from torchsets.pooling.flat_fspool import exact_dtype, fspool_flat
 from torchsets.sorting import neural_sort, sort_features
 
 
@@ -42,35 +42,6 @@ def fspool(elements: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tens
     check_shape(weight, (elements.shape[-1], None), name="weight", letters="(D, K)")
     values, _ = sort_features(elements, mask)
     return _weighted_sum(values.transpose(1, 2), weight, mask).to(elements.dtype)
-
-
-def fspool_flat(values: Tensor, sizes: Tensor, weight: Tensor) -> Tensor:
-    """:func:`fspool` of flat sets, without padding: a huge set costs the others nothing.
-
-    Args:
-        values: The elements of all sets, one set after the other, (total, D), floating point.
-        sizes: The number of elements of each set, (B,), integer.
-        weight: The D functions at K >= 2 evenly spaced points, (D, K).
-
-    Returns:
-        One vector per set, (B, D), with the numbers of :func:`fspool`.
-
-    Raises:
-        ValueError: If a shape or dtype differs from the above.
-
-    Example:
-        >>> values = torch.tensor([[1.0], [5.0], [3.0], [7.0]])
-        >>> fspool_flat(values, torch.tensor([3, 1]), torch.tensor([[1.0, 0.0, -1.0]]))
-        tensor([[4.],
-                [7.]])
-    """
-    check_flat(values, sizes)
-    check_shape(weight, (values.shape[1], None), name="weight", letters="(D, K)")
-    exact = _exact_dtype(values, weight)
-    with torch.autocast(values.device.type, enabled=False):  # a sum over many ranks
-        basis = _flat_basis(sizes, values.shape[0], weight.shape[1], exact)
-        weighted = sort_flat(values, sizes).to(exact) * (basis @ weight.to(exact).t())
-        return flat_sums(weighted, sizes).to(values.dtype)
 
 
 class FSPool(nn.Module):
@@ -148,7 +119,7 @@ class FSPool(nn.Module):
         if mask is not None:
             check_mask(mask, elements.shape[:2], of="elements")
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
-        rows = elements.transpose(1, 2).to(_exact_dtype(elements, self.weight))  # (B, D, N)
+        rows = elements.transpose(1, 2).to(exact_dtype(elements, self.weight))  # (B, D, N)
         each = None if mask is None else mask.unsqueeze(1).expand(rows.shape).flatten(0, 1)
         order = neural_sort(rows.flatten(0, 1), temperature=temperature, mask=each)
         order = order.view(*rows.shape[:2], *order.shape[1:])  # (B, D, N, N)
@@ -220,7 +191,7 @@ class FSUnpool(nn.Module):
         check_shape(vector, (None, len(self.weight)), name="vector", letters="(B, D)")
         if mask is not None:
             check_mask(mask, torch.Size((batch, slots)), of="order")
-        exact = _exact_dtype(vector, self.weight)
+        exact = exact_dtype(vector, self.weight)
         with torch.autocast(vector.device.type, enabled=False):
             basis = _basis(mask, slots, self.weight.shape[1], exact, vector.device)
             scaled = vector.to(exact).unsqueeze(-1) * self.weight.to(exact)  # (B, D, K)
@@ -251,14 +222,10 @@ def _weighted_sum(ranked: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor
     The sorted features are projected onto the K points first. Neither the weights of all ranks
     nor their products with the features are ever stored, and the backward pass is a matmul.
     """
-    exact = _exact_dtype(ranked, weight)
+    exact = exact_dtype(ranked, weight)
     with torch.autocast(ranked.device.type, enabled=False):  # a sum over many ranks
         basis = _basis(mask, ranked.shape[-1], weight.shape[1], exact, ranked.device)
         return ((ranked.to(exact) @ basis) * weight.to(exact)).sum(dim=-1)
-
-
-def _exact_dtype(data: Tensor, weight: Tensor) -> torch.dtype:
-    return torch.promote_types(torch.promote_types(data.dtype, weight.dtype), torch.float32)
 
 
 def _basis(
@@ -267,11 +234,3 @@ def _basis(
     """The interpolation matrices of all sets, (B, N, K), or (1, N, K) if all have N elements."""
     sizes = torch.full((1,), slots, device=device) if mask is None else mask.sum(dim=1)
     return hat_basis(sizes, slots=slots, points=points, dtype=dtype)
-
-
-def _flat_basis(sizes: Tensor, total: int, points: int, dtype: torch.dtype) -> Tensor:
-    """The rows of :func:`hat_basis` for the elements of flat sets, (total, K)."""
-    last = (sizes - 1).clamp(min=1).index_select(0, set_numbers(sizes, total))
-    position = (flat_ranks(sizes, total) * (points - 1)).to(dtype) / last.to(dtype)
-    knots = torch.arange(points, device=sizes.device, dtype=dtype)
-    return (position.unsqueeze(1) - knots).abs_().neg_().add_(1).clamp_(min=0)

@@ -18,7 +18,16 @@ from torchsets.lab.experiments.experiment import (
 )
 from torchsets.lab.reports.thesis import thesis_tables
 
-SUBJECTS = ("polygons", "mnist", "counting", "sorting", "mosaics")
+SUBJECTS = (
+    "polygons",
+    "mnist",
+    "counting",
+    "sorting",
+    "mosaics",
+    "graphs",
+    "numbering",
+    "clevr",
+)
 
 __all__ = [
     "SCALES",

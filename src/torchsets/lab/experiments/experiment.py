@@ -27,7 +27,7 @@ class Table:
             variants. A scale may shrink a run, but not exchange its ``dataset``, and the numbers
             of the demo always are variants.
         merge: For columns whose number is not of one shard alone: ``min`` or ``max`` over them.
-        thesis: Whether the thesis has it.
+        thesis: Whether the thesis, or a paper that is named beside its numbers, has it.
     """
 
     key: str

@@ -44,7 +44,8 @@ class Table:
     better: str | None
     columns: list[str]
     rows: list[Row]
-    in_thesis: bool
+    in_thesis: bool  # or published elsewhere: then ``by`` is not thesis
+    by: str = "thesis"
 
     @property
     def has_numbers(self) -> bool:
@@ -100,6 +101,7 @@ def _collect(key: str, runs: Sequence[Run]) -> Table:
         columns=list(columns),
         rows=[_row(model, list(columns), cells, printed.get(model)) for model in models],
         in_thesis=thesis is not None,
+        by=thesis.by if thesis is not None else "thesis",
     )
 
 

@@ -28,7 +28,7 @@ def table_as_text(table: Table, *, all_rows: bool = False) -> str:
     lines = _heading([table.columns[index] for index in kept])
     for row in table.rows:
         if row.ours is not None or (all_rows and _has_numbers(row.thesis, kept)):
-            lines += _row_lines(row, kept)
+            lines += _row_lines(row, kept, table.by)
     widths = [max(len(line[index]) for line in lines) for index in range(len(lines[0]))]
     about = [table.unit] * bool(table.unit) + [f"{table.better} is better"] * bool(table.better)
     title = f"{table.caption} ({', '.join(about)})" if about else table.caption
@@ -47,8 +47,8 @@ def _has_numbers(cells: list[Mean] | None, kept: list[int]) -> bool:
     return cells is not None and any(cells[index].mean is not None for index in kept)
 
 
-def _row_lines(row: Row, kept: list[int]) -> list[list[str]]:
-    sides = {"ours": row.ours, "thesis": row.thesis}
+def _row_lines(row: Row, kept: list[int], by: str) -> list[list[str]]:
+    sides = {"ours": row.ours, by: row.thesis}
     lines = [
         ["", side, *(str(cells[index]) for index in kept)]
         for side, cells in sides.items()

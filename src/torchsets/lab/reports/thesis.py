@@ -1,4 +1,4 @@
-"""The numbers that the thesis prints, by table."""
+"""The numbers that the thesis prints, by table; and numbers published elsewhere."""
 
 import json
 from collections.abc import Sequence
@@ -27,7 +27,11 @@ class PrintedRow:
 
 @dataclass(frozen=True)
 class ThesisTable:
-    """A table of the thesis, or numbers from its figures and text."""
+    """A table of the thesis, or numbers from its figures and text.
+
+    ``by`` names the rows in a report: "published" for numbers that are not the thesis', of which
+    ``source`` says whose they are.
+    """
 
     source: str
     caption: str
@@ -35,16 +39,18 @@ class ThesisTable:
     columns: Sequence[str]
     rows: Sequence[PrintedRow]
     better: str | None = None
+    by: str = "thesis"
 
 
 @cache
 def thesis_tables() -> dict[str, ThesisTable]:
-    """Return the thesis' tables by key.
+    """Return the thesis' tables by key, and those of ``published_tables.json``.
 
     Example:
         >>> thesis_tables()["fspool/polygons-chamfer"].rows[0].values[1].mean
         0.001
     """
-    path = Path(__file__).with_name("thesis_tables.json")
-    tables = json.loads(path.read_text(encoding="utf-8"))
+    tables = {}
+    for name in ("thesis_tables.json", "published_tables.json"):
+        tables.update(json.loads(Path(__file__).with_name(name).read_text(encoding="utf-8")))
     return {key: from_json(ThesisTable, about, key, strict=False) for key, about in tables.items()}

@@ -1,0 +1,1 @@
+"""Questions about the objects of CLEVR's scenes."""

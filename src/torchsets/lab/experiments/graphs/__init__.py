@@ -1,0 +1,1 @@
+"""Graphs as sets of nodes: what the readout of a graph network is worth."""

@@ -1,0 +1,1 @@
+"""Small benchmarks of set prediction."""
