@@ -31,7 +31,7 @@ LINES = [
     ["lab.experiments.digest"],
     ["lab.experiments"],
     ["lab.experiments.launch"],
-    ["lab.reproduction", "lab.benchmarks"],
+    ["lab.reproduction", "lab.benchmarks", "lab.scenes"],
     ["lab.commands"],
     ["lab.cli"],
     ["__main__"],

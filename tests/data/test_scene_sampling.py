@@ -3,6 +3,8 @@ import pytest
 import torch
 
 from torchsets.data import clevr_scenes, data_folder, sample_scenes
+from torchsets.data.scene_rays import fewest_cells
+from torchsets.data.scene_sampling import VISIBLE_CELLS, VISIBLE_GRID
 from torchsets.data.scenes import BEHIND, RADII, RIGHT
 
 needs_clevr = pytest.mark.skipif(
@@ -106,6 +108,35 @@ def test_statistics_are_those_of_the_real_scenes(drawn):
     torch.testing.assert_close(ours["plane"], real["plane"], atol=0.015, rtol=0)
 
 
+@pytest.fixture(scope="module")
+def visible():
+    return sample_scenes(120, seed=1, visible=True)
+
+
+def test_visible_scenes_show_all_objects(drawn, visible):
+    fewest = fewest_cells(visible, *VISIBLE_GRID)
+    assert fewest.min() >= VISIBLE_CELLS
+    before = drawn[:120]
+    kept = fewest_cells(before, *VISIBLE_GRID) >= VISIBLE_CELLS
+    assert 0.75 < kept.mean() < 0.97  # 87 % of many
+    same = [equal_scenes(visible[place], before[place]) for place in range(120)]
+    assert same == kept.tolist()  # only the others are drawn anew,
+    assert torch.equal(visible.sizes, before.sizes)  # with as many objects
+    assert torch.equal(visible.cameras, before.cameras)
+    assert statistics(visible)["gap"] >= 0.25
+
+
+def test_a_visible_scene_is_the_same_in_any_chunk(visible):
+    assert equal_scenes(sample_scenes(20, seed=1, first=60, visible=True), visible[60:80])
+
+
+@needs_clevr
+def test_real_scenes_pass_the_rule_of_visibility():
+    """The least visible object of 1500 real scenes shows in 9 cells of the grid."""
+    fewest = [fewest_cells(clevr_scenes(split), *VISIBLE_GRID).min() for split in ("train", "val")]
+    assert min(fewest) == VISIBLE_CELLS
+
+
 def test_the_number_of_objects_can_be_chosen():
     assert sample_scenes(6, objects=(0, 1)).sizes.max() <= 1
     assert sample_scenes(4, objects=(7, 7)).sizes.tolist() == [7] * 4
@@ -118,7 +149,6 @@ def test_the_number_of_objects_can_be_chosen():
         ({"objects": (4, 3)}, "objects must be two rising numbers"),
         ({"seed": -1}, "seed must be at least 0, got -1"),
         ({"first": -1}, "first must be at least 0, got -1"),
-        ({"visible": True}, "visible=True comes with the renderer"),
     ],
 )
 def test_rejects_bad_arguments(arguments, message):

@@ -8,12 +8,14 @@ from torchsets.data.clevr import (
     scene_records,
     write_clevr_scenes,
 )
+from torchsets.data.clevr_images import clevr_pictures
 from torchsets.data.colours import (
     CIFAR10_COLOURS,
     IMAGENET_COLOURS,
     MNIST_COLOURS,
     ColourScale,
 )
+from torchsets.data.contact_sheets import contact_sheet, draw_boxes, write_png
 from torchsets.data.digits import small_digit_sets
 from torchsets.data.idx import read_idx
 from torchsets.data.minibatches import Minibatches, SizeBuckets
@@ -37,7 +39,12 @@ from torchsets.data.questions import (
     run_program,
     write_questions,
 )
+from torchsets.data.rendered_splits import ScenePictures, rendered_scenes
 from torchsets.data.resize import resize_and_crop, resize_bilinear
+from torchsets.data.scene_outlines import scene_boxes
+from torchsets.data.scene_projection import scene_cameras, scene_lamps, scene_pixels
+from torchsets.data.scene_rays import visible_share
+from torchsets.data.scene_rendering import render_scenes
 from torchsets.data.scene_sampling import sample_scenes
 from torchsets.data.scenes import Scenes, scene_relations, scene_states
 from torchsets.data.tiles import (
@@ -63,13 +70,17 @@ __all__ = [
     "Question",
     "QuestionBatch",
     "Questions",
+    "ScenePictures",
     "Scenes",
     "SizeBuckets",
     "add_noise",
     "cifar10_images",
+    "clevr_pictures",
     "clevr_questions",
     "clevr_scenes",
+    "contact_sheet",
     "data_folder",
+    "draw_boxes",
     "gather_tiles",
     "generate_questions",
     "idx_images",
@@ -86,10 +97,16 @@ __all__ = [
     "read_idx",
     "read_questions",
     "read_tu",
+    "render_scenes",
+    "rendered_scenes",
     "resize_and_crop",
     "resize_bilinear",
     "run_program",
     "sample_scenes",
+    "scene_boxes",
+    "scene_cameras",
+    "scene_lamps",
+    "scene_pixels",
     "scene_records",
     "scene_relations",
     "scene_states",
@@ -99,7 +116,9 @@ __all__ = [
     "toy_counting_sets",
     "tu_graphs",
     "turned_polygons",
+    "visible_share",
     "with_mask_feature",
     "write_clevr_scenes",
+    "write_png",
     "write_questions",
 ]

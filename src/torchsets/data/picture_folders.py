@@ -66,13 +66,22 @@ class PictureFolder:
         return torch.stack(pictures) if pictures else torch.empty(0, 3, self.size, self.size).byte()
 
     def _read(self, path: Path) -> Tensor:
-        image = import_extra("PIL.Image", "pictures")
-        try:
-            with image.open(path) as file:
-                pixels = np.array(file.convert("RGB"))
-        except (OSError, SyntaxError) as error:  # Pillow's words for a damaged PNG
-            raise ValueError(f"{path} must be a whole picture, got: {error}") from error
-        return resize_and_crop(torch.from_numpy(pixels).permute(2, 0, 1), self.size)
+        return resize_and_crop(read_picture(path), self.size)
+
+
+def read_picture(path: Path) -> Tensor:
+    """Read a picture as (3, H, W), uint8; needs Pillow: ``pip install 'torchsets[pictures]'``.
+
+    Raises:
+        ValueError: If the file is cut off or no picture.
+    """
+    image = import_extra("PIL.Image", "pictures")
+    try:
+        with image.open(path) as file:
+            pixels = np.array(file.convert("RGB"))
+    except (OSError, SyntaxError) as error:  # Pillow's words for a damaged PNG
+        raise ValueError(f"{path} must be a whole picture, got: {error}") from error
+    return torch.from_numpy(pixels).permute(2, 0, 1)
 
 
 def imagenet_pictures(split: str, *, size: int = 64) -> PictureFolder:

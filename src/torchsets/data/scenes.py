@@ -50,6 +50,7 @@ class Scenes:
         pixels: Recorded by a file, (total, 3): column, row and depth of each centre. None: not
             recorded.
         cameras: The position of each scene's camera, (S, 3). None: not known.
+        lamps: The positions of each scene's three lamps, (S, 3, 3). None: not known.
 
     Raises:
         ValueError: If a shape or dtype differs from the above, or the sizes do not add up.
@@ -74,6 +75,7 @@ class Scenes:
         relations: Tensor | None = None,
         pixels: Tensor | None = None,
         cameras: Tensor | None = None,
+        lamps: Tensor | None = None,
     ) -> None:
         total = len(positions)
         check_shape(positions, (total, 3), name="positions", letters="(total, 3)")
@@ -90,6 +92,7 @@ class Scenes:
             ("relations", relations, (total, len(RELATIONS)), "(total, 4)"),
             ("pixels", pixels, (total, 3), "(total, 3)"),
             ("cameras", cameras, (count, 3), "(S, 3)"),
+            ("lamps", lamps, (count, 3, 3), "(S, 3, 3)"),
         ):
             if value is not None:
                 check_shape(value, shape, name=name, letters=letters)
@@ -99,7 +102,7 @@ class Scenes:
                 raise ValueError(f"attributes must have a {name} below {len(values)}, got others")
         self.positions, self.attributes, self.rotations = positions, attributes, rotations
         self.numbers, self.relations = numbers, relations
-        self.pixels, self.cameras = pixels, cameras
+        self.pixels, self.cameras, self.lamps = pixels, cameras, lamps
         self._starts = self.sizes.cumsum(0) - self.sizes
 
     def __len__(self) -> int:
@@ -126,6 +129,7 @@ class Scenes:
             relations=take(self.relations, objects),
             pixels=take(self.pixels, objects),
             cameras=take(self.cameras, chosen),
+            lamps=take(self.lamps, chosen),
         )
 
     def __repr__(self) -> str:

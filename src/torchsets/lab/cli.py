@@ -1,4 +1,4 @@
-"""The command line: list, run, reproduce, report, bench and demo.
+"""The command line: list, run, reproduce, report, bench, scenes and demo.
 
 Errors are one line on stderr and the exit code 2; Ctrl-C is 130.
 """
@@ -19,6 +19,7 @@ from torchsets.lab.commands import (
     report,
     reproduce,
     run,
+    scenes,
 )
 from torchsets.lab.experiments import SCALES
 
@@ -110,6 +111,17 @@ def _parser() -> argparse.ArgumentParser:
     command.add_argument("--repeats", type=_at_least_one, default=7)
     command.add_argument("--out", metavar="FILE", help="write the numbers as JSON")
     command.set_defaults(command=bench)
+
+    command = commands.add_parser("scenes", help="draw scenes of CLEVR's world on one sheet")
+    command.add_argument("--count", type=_at_least_one, default=24, help="default: 24")
+    command.add_argument("--size", type=_at_least_one, default=128, help="pixels; default: 128")
+    command.add_argument("--seed", type=int, default=0, help="default: 0")
+    command.add_argument("--boxes", action="store_true", help="with the boxes of the objects")
+    command.add_argument(
+        "--compare", action="store_true", help="real pictures above the same scenes, rendered"
+    )
+    command.add_argument("-o", "--output", default="scenes.png", metavar="FILE")
+    command.set_defaults(command=scenes)
 
     command = commands.add_parser("demo", help="three minutes: polygons, digits, a report")
     command.add_argument("--out", metavar="DIR")

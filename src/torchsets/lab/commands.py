@@ -179,6 +179,19 @@ def bench(options: argparse.Namespace) -> None:
         print(f"wrote {options.out}")
 
 
+def scenes(options: argparse.Namespace) -> None:
+    """Draw scenes on one sheet, or real pictures above the same scenes rendered."""
+    from torchsets.lab.scenes import compare_scenes, draw_scenes
+
+    path = Path(options.output)
+    if options.compare:
+        print(compare_scenes(path))
+    else:
+        chosen = {name: getattr(options, name) for name in ("count", "size", "seed", "boxes")}
+        draw_scenes(path, **chosen)
+    print(f"wrote {path}")
+
+
 def demo(options: argparse.Namespace) -> None:
     """Train small models on polygons and digits, and show what came out."""
     from torchsets.lab.experiments.launch import new_folder, run_experiment
