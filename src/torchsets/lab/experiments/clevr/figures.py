@@ -6,17 +6,9 @@ import torch
 from torch import Tensor
 
 from torchsets.data.questions import ANSWERS
-from torchsets.data.scenes import ATTRIBUTES, VALUES
+from torchsets.data.scenes import ATTRIBUTES, BEHIND, RIGHT, VALUES
 from torchsets.lab.experiments.clevr.data import Asked
-from torchsets.lab.figures import (
-    Frames,
-    Line,
-    Lines,
-    MovingBars,
-    MovingPoints,
-    Panel,
-    Slider,
-)
+from torchsets.lab.figures import Frames, Line, Lines, MovingPoints, Panel, Slider
 from torchsets.lab.records import Recorder
 
 _FUNCTIONS = 48
@@ -45,16 +37,16 @@ def draw_weights(recorder: Recorder, weight: Tensor) -> None:
 
 def draw_families(recorder: Recorder, row: str, accuracies: Mapping[str, float]) -> None:
     """Show the accuracy of each family of questions."""
-    places = list(range(1, len(accuracies) + 1))
     lines = [
-        Line([0, value], [place, place], label=f"{place} {name}" if len(places) <= 24 else "")
-        for place, (name, value) in zip(places, accuracies.items(), strict=True)
+        Line([0, value], [place, place], black=True)
+        for place, value in enumerate(accuracies.values(), start=1)
     ]
+    names = "; ".join(f"{place} {name}" for place, name in enumerate(accuracies, start=1))
     recorder.add_figure(
         f"families {row}",
         Lines([Panel(lines, x_label="accuracy in %", y_label="family", x_range=(0, 100))]),
         title=f"Accuracy by family of questions, {row}",
-        caption="One bar for each family: its group, what is asked, and about which attribute.",
+        caption=f"One bar for each family: {names}.",
         alt="Horizontal bars, one for each family of questions.",
     )
 
@@ -65,36 +57,34 @@ def draw_mistakes(recorder: Recorder, row: str, asked: Asked, given: Tensor) -> 
     if not len(wrong):
         return
     spread = torch.linspace(0, len(wrong) - 1, min(_MISTAKES, len(wrong))).round().long()
-    points, bars, texts = [], [], []
+    points, texts = [], []
     for place in wrong[spread].tolist():
         question = asked.questions[place]
         scene = asked.scenes[int(asked.place[question.scene])]
-        points.append(scene.positions[:, :2].tolist())
-        bars.append([2.0 if small == 0 else 1.0 for small in scene.attributes[:, 3].tolist()])
+        seen = _from_the_camera(scene.positions[:, :2])
+        order = seen[:, 0].argsort()
+        points.append(seen[order].tolist())
         texts.append(
             f"{question.text} Given: {ANSWERS[int(given[place])]}. Right: {question.answer}. "
-            f"Objects: {'; '.join(_names(scene.attributes))}."
+            f"Objects from left to right: {'; '.join(_names(scene.attributes[order]))}."
         )
-    width = max(len(one) for one in bars)
     recorder.add_figure(
         f"mistakes {row}",
         Frames(
             Slider("question", list(range(1, len(points) + 1))),
-            [
-                MovingPoints(points, (-3.5, 3.5), title="the scene from above"),
-                MovingBars(
-                    [one + [None] * (width - len(one)) for one in bars],
-                    (0, 2),
-                    title="size of each object",
-                ),
-            ],
+            [MovingPoints(points, (-4.5, 4.5), title="the scene from above")],
             texts=texts,
         ),
         title=f"Wrong answers, {row}",
-        caption=f"{len(points)} of the {len(wrong)} wrong answers. Objects have the letters of the "
-        "list, in its order.",
-        alt="Objects of a scene as points in the plane, with the question and both answers below.",
+        caption=f"{len(points)} of the {len(wrong)} wrong answers. Above is behind, as the camera "
+        "sees it; the objects are listed from left to right.",
+        alt="Objects of a scene as points in the plane, with the question and both answers above.",
     )
+
+
+def _from_the_camera(plane: Tensor) -> Tensor:
+    """Turn places (n, 2) so that right is to the right and behind is above."""
+    return plane @ torch.tensor([RIGHT, BEHIND]).T
 
 
 def _names(attributes: Tensor) -> list[str]:
