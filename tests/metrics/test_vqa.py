@@ -70,7 +70,7 @@ def test_rejects_bad_input():
         question_kinds(["Is it?"], [])
     with pytest.raises(ValueError, match=r"pairs must have shape \(P, 2\)"):
         pair_accuracy(torch.zeros(3), torch.zeros(3).long())
-    with pytest.raises(ValueError, match="pairs must be long, got torch.float32"):
+    with pytest.raises(ValueError, match=r"pairs must be long, got torch\.float32"):
         pair_accuracy(torch.zeros(3), torch.zeros(3, 2))
     with pytest.raises(ValueError, match=r"kinds\['all'\] must be bool"):
         vqa_scores(torch.zeros(3), {"all": torch.ones(3)})

@@ -49,6 +49,13 @@ from torchsets.data.tiles import (
 )
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 from torchsets.data.tu import LabelledGraphs, read_tu, tu_graphs
+from torchsets.data.vqa import (
+    FeatureStore,
+    VQAQuestions,
+    build_features,
+    read_vqa_questions,
+    vqa_questions,
+)
 
 __all__ = [
     "CIFAR10_COLOURS",
@@ -56,6 +63,7 @@ __all__ = [
     "MNIST_COLOURS",
     "ColourScale",
     "CountingSets",
+    "FeatureStore",
     "LabelledGraphs",
     "LabelledSets",
     "Minibatches",
@@ -65,7 +73,9 @@ __all__ = [
     "Questions",
     "Scenes",
     "SizeBuckets",
+    "VQAQuestions",
     "add_noise",
+    "build_features",
     "cifar10_images",
     "clevr_questions",
     "clevr_scenes",
@@ -86,6 +96,7 @@ __all__ = [
     "read_idx",
     "read_questions",
     "read_tu",
+    "read_vqa_questions",
     "resize_and_crop",
     "resize_bilinear",
     "run_program",
@@ -99,6 +110,7 @@ __all__ = [
     "toy_counting_sets",
     "tu_graphs",
     "turned_polygons",
+    "vqa_questions",
     "with_mask_feature",
     "write_clevr_scenes",
     "write_questions",
