@@ -207,16 +207,15 @@ def test_two_thousand_pictures_killed_half_way(tmp_path):
     """1.2 GB of rows: a real kill, and what the build adds to the memory of Python and torch."""
     path = tmp_path / "a.tsv"
     write_tsv(path, pictures(2000, features=2048, boxes=(10, 100)))
-    first = start(path, tmp_path / "store", 0.05)
-    for line in first.stdout:
-        done, total = json.loads(line)
-        if done > total / 2:
-            break
-    os.kill(first.pid, signal.SIGKILL)
-    first.wait(timeout=60)
+    with start(path, tmp_path / "store", 0.05) as first:
+        for line in first.stdout:
+            done, total = json.loads(line)
+            if done > total / 2:
+                break
+        os.kill(first.pid, signal.SIGKILL)
     assert not (tmp_path / "store" / "header.json").exists()
-    second = start(path, tmp_path / "store", 0)
-    out, _ = second.communicate(timeout=600)
+    with start(path, tmp_path / "store", 0) as second:
+        out, _ = second.communicate(timeout=600)
     lines = [json.loads(line) for line in out.splitlines()]
     assert lines[0][0] > total / 2
     before, after = lines[-1]
