@@ -4,6 +4,7 @@ from torchsets.data.vqa.feature_files import build_features
 from torchsets.data.vqa.features import FeatureStore, PictureBatch, load_features
 from torchsets.data.vqa.files import (
     ANSWER_TYPES,
+    PEOPLE,
     PairPlaces,
     VQAAnswers,
     VQAQuestions,
@@ -32,6 +33,7 @@ from torchsets.data.vqa.vocabularies import (
 
 __all__ = [
     "ANSWER_TYPES",
+    "PEOPLE",
     "FeatureStore",
     "PairPlaces",
     "Picture",
