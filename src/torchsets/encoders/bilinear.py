@@ -279,7 +279,7 @@ class BAN(nn.Module):
             many = boxes.repeat_interleave(glimpses, dim=0)
             repeated = mask.repeat_interleave(glimpses, dim=0)
             counts = self.counter(many, logits.flatten(0, 1), repeated)
-            said.append((self.counted, counts.view(batch, glimpses, -1)))
+            said.append((self.counted, counts.unflatten(0, (batch, glimpses))))
         if self.reader is not None and self.read is not None:
             said.append((self.read, self.reader(elements, boxes, logits, mask)))
         return said

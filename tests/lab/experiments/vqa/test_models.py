@@ -275,6 +275,15 @@ def test_suppression_counts_the_boxes_of_largest_attention():
     assert NMSFeatures(2, largest=False)(boxes, logits, mask).tolist() == [[0.0, 0.0, 1.0]]
 
 
+def test_the_question_alone_can_be_answered():
+    net = SoftAttentionNet(9, 4, features=0, embedding=3, question=5, hidden=6).eval()
+    tokens, lengths = torch.tensor([[1, 2], [3, 0]]), torch.tensor([2, 1])
+    nothing = torch.full((2, 3, 0), torch.nan)
+    batch = VQABatch(tokens, lengths, nothing, torch.zeros(2, 3, 4), torch.zeros(2, 3).bool())
+    net(batch).square().sum().backward()
+    assert (net.question.embedding.weight.grad[1:4] != 0).any(dim=1).all()
+
+
 def parameters(net):
     return sum(weight.numel() for weight in net.parameters())
 

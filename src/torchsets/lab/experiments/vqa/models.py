@@ -34,10 +34,9 @@ class VQABatch(NamedTuple):
 
 
 def soft_answer_loss(logits: Tensor, counts: Tensor) -> Tensor:
-    """Cross-entropy to what people answered, mean over questions.
+    """Cross-entropy to how many people gave each answer, (B, A), mean over questions.
 
-    Answers outside the classes are missing from ``counts`` (B, A) and weigh nothing: the weights
-    are not scaled to a sum of 1.
+    Those who gave another answer weigh nothing: the weights are not scaled to a sum of 1.
     """
     return -(counts / PEOPLE * log_softmax(logits, dim=1)).sum(dim=1).mean()
 
@@ -191,7 +190,7 @@ class SoftAttentionNet(nn.Module):
             )
         self.count = count
         self.classifier = AnswerClassifier(
-            glimpses * features,
+            max(1, glimpses * features),  # a layer needs one
             question,
             hidden,
             answers,
@@ -204,8 +203,7 @@ class SoftAttentionNet(nn.Module):
         """Logits of the answers, (B, A)."""
         question = self.question(batch.tokens, batch.lengths)
         if self.pool is None:
-            nothing = question.new_zeros(len(question), 0)
-            return self.classifier(nothing, question)
+            return self.classifier(question.new_zeros(len(question), 1), question)
         proposals = unit_vectors(batch.features, batch.mask)
         attention = self.pool.logits(proposals, batch.mask, question)
         seen = glimpse_pool(proposals, attention, batch.mask)
