@@ -133,8 +133,10 @@ def test_resumes_where_the_journal_ends(tmp_path, monkeypatch, stop):
         build(stop_early)
     with pytest.raises(ValueError, match="is damaged"):  # it is not whole yet
         load_features(tmp_path / "store")
-    with (tmp_path / "store" / "features.bin").open("ab") as file:
-        file.write(b"written after the last entry of the journal")
+    # What a kill leaves behind the last entry of the journal: a picture that is not whole.
+    for name, rest in (("ids", np.int64(rows[-1].image_id).tobytes()), ("features", b"x" * 9999)):
+        with (tmp_path / "store" / f"{name}.bin").open("ab") as file:
+            file.write(rest)
     resumed = []
     store = build(lambda *done: resumed.append(done))
     assert_holds(store, rows)
