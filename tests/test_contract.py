@@ -36,6 +36,18 @@ CONTRACT = {
     "torchsets.encoders:JanossyPooling.vectors_by_order": (
         "(self, elements, mask=None, *, orders=None, generator=None)"
     ),
+    "torchsets.encoders:OrderedEncoder": "(order, features, hidden, *, state='hidden')",
+    "torchsets.encoders:OrderedEncoder.forward": "(self, elements, mask=None, *, weights=None)",
+    "torchsets.encoders:BAN": (
+        "(features, hidden, *, glimpses=8, counter=None, reader=None, dropout=0.0, "
+        "rank_dropout=0.0)"
+    ),
+    "torchsets.encoders:BAN.forward": (
+        "(self, elements, mask=None, *, words, word_mask=None, boxes=None)"
+    ),
+    "torchsets.pooling:GlimpsePool": "(features, context, *, hidden, glimpses=2, dropout=0.0)",
+    "torchsets.pooling:GlimpsePool.forward": "(self, elements, mask=None, context=None)",
+    "torchsets.metrics:vqa_accuracy": "(agreeing)",
     "torchsets.encoders:EquivariantLinear": "(features, outputs, *, centre='mean')",
     "torchsets.pooling:SortPool": "(k)",
     "torchsets.pooling:SortPool.pool_flat": "(self, values, sizes)",

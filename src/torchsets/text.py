@@ -97,6 +97,7 @@ class QuestionEncoder(nn.Module):
         hidden: Size of the state, and of the result.
         cell: ``nn.LSTM`` or ``nn.GRU``.
         reverse: Read from the last word to the first.
+        activation: Applied to the embedded words, such as dropout and tanh. None: nothing.
 
     Attributes:
         embedding: A row for each word; row 0 is for words that are unknown.
@@ -116,12 +117,14 @@ class QuestionEncoder(nn.Module):
         hidden: int = 256,
         cell: type[nn.LSTM] | type[nn.GRU] = nn.LSTM,
         reverse: bool = False,
+        activation: nn.Module | None = None,
     ) -> None:
         super().__init__()
         for name, value in (("words", words), ("embedding", embedding), ("hidden", hidden)):
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
         self.embedding = nn.Embedding(words + 1, embedding)
+        self.activation = nn.Identity() if activation is None else activation
         self.recurrent = cell(embedding, hidden, batch_first=True)
         self.reverse = reverse
 
@@ -165,7 +168,7 @@ class QuestionEncoder(nn.Module):
         return torch.cat(parts).index_select(0, order.argsort())
 
     def _read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
-        words = self.embedding(tokens)
+        words = self.activation(self.embedding(tokens))
         if isinstance(self.recurrent, nn.LSTM):
             states = run_lstm(self.recurrent, words)  # (B, T, hidden)
         else:

@@ -6,7 +6,7 @@ import tracemalloc
 import pytest
 
 from torchsets.data import json_stream
-from torchsets.data.json_stream import read_records
+from torchsets.data.json_stream import read_records, read_values
 
 RECORDS = [{"name": f"é {place}", "parts": [place, {"x": -1.5e3}, "]},{"]} for place in range(50)]
 
@@ -83,3 +83,21 @@ def test_nonsense_is_refused_before_it_fills_the_memory(monkeypatch):
     with pytest.raises(json_stream._WrongFormError, match="must be JSON"):
         list(json_stream._Reader(endless).records("parts"))
     assert endless.tell() < 400
+
+
+@pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
+@pytest.mark.parametrize("values", [[], [[1, 23], [456, 7]], [1, "]", {"x": []}]])
+def test_reads_a_bare_list(tmp_path, monkeypatch, chunk, values):
+    monkeypatch.setattr(json_stream, "_CHUNK", chunk)
+    assert list(read_values(write(tmp_path, json.dumps(values) + "\n", "a.json.gz"))) == values
+
+
+def test_a_bare_list_must_be_whole_and_alone(tmp_path):
+    with pytest.raises(ValueError, match="is cut off or damaged: the file ends early"):
+        list(read_values(write(tmp_path, "[[1, 2], [3")))
+    with pytest.raises(ValueError, match=r"must be a JSON list, got '\[3\]' behind it"):
+        list(read_values(write(tmp_path, "[[1, 2]] [3]")))
+    path = write(tmp_path, json.dumps(list(range(5000))), "b.json.gz")
+    path.write_bytes(path.read_bytes()[:-4])
+    with pytest.raises(ValueError, match="is cut off or damaged"):
+        list(read_values(path))

@@ -1,3 +1,4 @@
+import pytest
 import torch
 
 from torchsets.encoders import OrderedEncoder
@@ -5,17 +6,57 @@ from torchsets.permutations import PairwiseCost, PermutationOptimiser
 from torchsets.testing import assert_obeys_laws, random_sets
 
 
-def make():
+def make(state="hidden"):
     torch.manual_seed(0)
     order = PermutationOptimiser(PairwiseCost(2, 8), steps=3)
-    encoder = OrderedEncoder(order, features=2, hidden=5).double()
+    encoder = OrderedEncoder(order, features=2, hidden=5, state=state).double()
     encoder.order.step_size.data.fill_(2.0)
     return encoder
 
 
-def test_obeys_the_laws(generator):
+@pytest.mark.parametrize("state", ["hidden", "cell"])
+def test_obeys_the_laws(generator, state):
     elements, mask = random_sets([3, 0, 5, 1], 2, generator)
-    assert_obeys_laws(make(), elements, mask)
+    assert_obeys_laws(make(state), elements, mask)
+
+
+def test_obeys_the_laws_with_weights(generator):
+    encoder = make("cell")
+    elements, mask = random_sets([3, 0, 4], 2, generator)
+
+    def function(elements, mask):
+        weights = elements[..., 0].masked_fill(~mask, 0).sigmoid()
+        return encoder(elements, mask, weights=weights.masked_fill(~mask, float("nan")))
+
+    assert_obeys_laws(function, elements, mask)
+
+
+def test_weights_stand_between_ordering_and_reading(generator):
+    encoder = make("cell")
+    elements, _ = random_sets([4], 2, generator)
+    weights = torch.rand(1, 4, generator=generator).double()
+    permutation = encoder.order.permute(elements)  # of the elements without weights
+    lists = permutation.mT @ (elements * weights.unsqueeze(-1))
+    _, (_, cell) = encoder.lstm(lists)
+    torch.testing.assert_close(encoder(elements, weights=weights), cell[0])
+    with pytest.raises(ValueError, match=r"weights must have shape \(B, N\) = \(1, 4\)"):
+        encoder(elements, weights=weights[:, :3])
+
+
+def test_without_an_order_real_elements_are_read_as_they_come(generator):
+    encoder = make("cell")
+    encoder.order = None
+    elements, _ = random_sets([5], 2, generator)
+    mask = torch.tensor([[True, False, True, True, False]])
+    torch.testing.assert_close(encoder(elements, mask), encoder(elements[:, [0, 2, 3]]))
+    _, (_, cell) = encoder.lstm(elements[:, [0, 2, 3]])
+    torch.testing.assert_close(encoder(elements, mask), cell[0])
+    assert not torch.allclose(encoder(elements), encoder(elements.flip(1)))
+
+
+def test_rejects_another_state():
+    with pytest.raises(ValueError, match='state must be "hidden" or "cell", got \'both\''):
+        make("both")
 
 
 def test_is_the_last_state_of_the_lstm_over_the_ordered_set(generator):

@@ -56,6 +56,13 @@ from torchsets.data.tiles import (
 )
 from torchsets.data.toy_counting import CountingSets, toy_counting_sets
 from torchsets.data.tu import LabelledGraphs, read_tu, tu_graphs
+from torchsets.data.vqa import (
+    FeatureStore,
+    VQAQuestions,
+    build_features,
+    read_vqa_questions,
+    vqa_questions,
+)
 
 __all__ = [
     "CIFAR10_COLOURS",
@@ -63,6 +70,7 @@ __all__ = [
     "MNIST_COLOURS",
     "ColourScale",
     "CountingSets",
+    "FeatureStore",
     "LabelledGraphs",
     "LabelledSets",
     "Minibatches",
@@ -73,7 +81,9 @@ __all__ = [
     "ScenePictures",
     "Scenes",
     "SizeBuckets",
+    "VQAQuestions",
     "add_noise",
+    "build_features",
     "cifar10_images",
     "clevr_pictures",
     "clevr_questions",
@@ -97,6 +107,7 @@ __all__ = [
     "read_idx",
     "read_questions",
     "read_tu",
+    "read_vqa_questions",
     "render_scenes",
     "rendered_scenes",
     "resize_and_crop",
@@ -117,6 +128,7 @@ __all__ = [
     "tu_graphs",
     "turned_polygons",
     "visible_share",
+    "vqa_questions",
     "with_mask_feature",
     "write_clevr_scenes",
     "write_png",

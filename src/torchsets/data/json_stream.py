@@ -3,7 +3,7 @@
 import gzip
 import json
 import zlib
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -21,10 +21,27 @@ def read_records(path: Path, key: str) -> Iterator[dict[str, Any]]:
             yielded before is valid, so a caller must not keep it.
         OSError: If there is no such file.
     """
+    for record in _read(path, lambda reader: reader.records(key)):
+        if not isinstance(record, dict):
+            raise ValueError(f'{path} must have objects in "{key}", got {record!r:.40}')
+        yield record
+
+
+def read_values(path: Path) -> Iterator[Any]:
+    """Yield the values of a JSON file that is a list, ``.json`` or ``.json.gz``.
+
+    Raises:
+        ValueError: Where the file is cut off, or is no JSON list; as from :func:`read_records`.
+        OSError: If there is no such file.
+    """
+    return _read(path, lambda reader: reader.whole_list())
+
+
+def _read(path: Path, parse: Callable[["_Reader"], Iterator[Any]]) -> Iterator[Any]:
     try:
         opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open()
         with opened as file:
-            yield from _Reader(file).records(key)
+            yield from parse(_Reader(file))
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is cut off or damaged: {error}") from error
     except _WrongFormError as error:
@@ -41,26 +58,33 @@ class _Reader:
     def __init__(self, file: TextIO) -> None:
         self.file, self.text, self.place = file, "", 0
 
-    def records(self, key: str) -> Iterator[dict[str, Any]]:
+    def whole_list(self) -> Iterator[Any]:
+        yield from self._list()
+        while not (rest := self.text[self.place :].strip(_SPACE)):
+            if not self._read_on():
+                return
+        raise _WrongFormError(f"must be a JSON list, got {rest!r:.40} behind it")
+
+    def records(self, key: str) -> Iterator[Any]:
         self._take("{")
         while self._name() != key:
             self._value()
             if self._take(",}") == "}":
                 raise _WrongFormError(f'must have a list "{key}", got none')
-        self._take("[")
-        if self._peek() == "]":
-            self.place += 1
-        else:
-            while True:
-                record = self._value()
-                if not isinstance(record, dict):
-                    raise _WrongFormError(f'must have objects in "{key}", got {record!r:.40}')
-                yield record
-                if self._take(",]") == "]":
-                    break
+        yield from self._list()
         while self._take(",}") == ",":  # what stands behind the list must be whole, too
             self._name()
             self._value()
+
+    def _list(self) -> Iterator[Any]:
+        self._take("[")
+        if self._peek() == "]":
+            self.place += 1
+            return
+        while True:
+            yield self._value()
+            if self._take(",]") == "]":
+                return
 
     def _name(self) -> str:
         if self._peek() != '"':

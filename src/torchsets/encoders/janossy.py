@@ -4,11 +4,10 @@ from collections.abc import Callable
 
 import torch
 from torch import Tensor, nn
-from torch.nn.functional import pad
-from torch.nn.utils.rnn import pack_padded_sequence
 
-from torchsets._autograd import is_traced, refuse_recording, run_lstm
+from torchsets._autograd import is_traced
 from torchsets._checks import check_padded_sets
+from torchsets.encoders.last_state import check_state, last_states
 from torchsets.padded import fill_padding
 
 # About this many tuples, and this many sets in some order, are computed at once.
@@ -105,7 +104,13 @@ def read_in_orders(
     for part in _blocks(orders, _SETS, elements.shape[0]):
         shape = (*part.shape, elements.shape[2])
         lists = elements.expand(shape).gather(2, part.unsqueeze(-1).expand(shape))
-        states = _last_states(recurrent, lists.flatten(0, 1), sizes.repeat(part.shape[0]), state)
+        states = last_states(
+            recurrent,
+            lists.flatten(0, 1),
+            sizes.repeat(part.shape[0]),
+            state,
+            caller="JanossyPooling",
+        )
         parts.append(states.view(*part.shape[:2], states.shape[-1]))
     return torch.cat(parts)
 
@@ -148,8 +153,7 @@ class JanossyPooling(nn.Module):
         super().__init__()
         if k is not None and k < 1:
             raise ValueError(f"k must be at least 1, or None, got {k}")
-        if state not in ("hidden", "cell"):
-            raise ValueError(f'state must be "hidden" or "cell", got {state!r}')
+        check_state(state)
         if orders < 1:
             raise ValueError(f"orders must be at least 1, got {orders}")
         if k is None:
@@ -241,25 +245,3 @@ def _distinct(chosen: Tensor) -> Tensor:
     """Whether the slots of each tuple (T, k) differ, (T,)."""
     ranked = chosen.sort(dim=1).values
     return (ranked[:, 1:] != ranked[:, :-1]).all(dim=1)
-
-
-def _last_states(recurrent: nn.Module, lists: Tensor, sizes: Tensor, state: str) -> Tensor:
-    """The states (R, L) behind the first ``sizes`` (R,) elements of lists (R, N, D)."""
-    count = lists.shape[0]
-    if count == 0 or lists.shape[1] == 0:  # recurrent networks need one of each
-        lists, sizes = pad(lists, (0, 0, 0, 1, 0, 1)), pad(sizes, (0, 1))
-    if state == "cell":
-        refuse_recording('JanossyPooling with state="cell"')
-        packed = pack_padded_sequence(
-            lists, sizes.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        last = recurrent(packed)[1][1][-1]
-    else:
-        if isinstance(recurrent, nn.LSTM) and recurrent.num_layers == 1:
-            states = run_lstm(recurrent, lists)  # (R, N, L)
-        else:
-            states = recurrent(lists)[0]
-        # It does not look ahead, so what lies behind the last real element is ignored.
-        place = (sizes - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
-        last = states.gather(1, place).squeeze(1)
-    return torch.where(sizes.unsqueeze(1) > 0, last, 0)[:count]

@@ -1,19 +1,23 @@
 """Order a set by a learned cost, then read it like a list."""
 
-import torch
 from torch import Tensor, nn
 
-from torchsets._autograd import run_lstm
-from torchsets.permutations import OrderedSets, PermutationOptimiser
+from torchsets._checks import check_padded_sets, check_shape
+from torchsets.encoders.last_state import check_state, last_states
+from torchsets.padded import fill_padding
+from torchsets.permutations import PermutationOptimiser
 
 
 class OrderedEncoder(nn.Module):
     """Encode a set as the last state of an LSTM that reads it in a learned order.
 
     Args:
-        order: Turns sets into lists, normally PO-U: it decides what the order depends on.
+        order: Turns sets into lists, normally PO-U: it decides what the order depends on. None:
+            the real elements are read in the order of the slots, for comparison. Then the result
+            does depend on that order.
         features: Features of an element.
         hidden: Size of the state, and of the result.
+        state: The last "hidden" or the last "cell" state is the result.
 
     Attributes:
         order: As above.
@@ -30,21 +34,49 @@ class OrderedEncoder(nn.Module):
         Zhang, Hare, Prügel-Bennett 2019, https://arxiv.org/abs/1812.03928, section 4.4.
     """
 
-    def __init__(self, order: PermutationOptimiser, features: int, hidden: int) -> None:
+    def __init__(
+        self,
+        order: PermutationOptimiser | None,
+        features: int,
+        hidden: int,
+        *,
+        state: str = "hidden",
+    ) -> None:
         super().__init__()
+        check_state(state)
         self.order = order
+        self.state = state
         self.lstm = nn.LSTM(features, hidden, batch_first=True)
 
-    def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
-        """Encode padded sets (B, N, D) with their mask (B, N) to (B, hidden); empty sets to 0."""
-        ordered: OrderedSets = self.order(elements, mask)
-        if elements.shape[0] == 0 or elements.shape[1] == 0:  # an LSTM needs one of each
-            nothing = [x.flatten()[:0].sum() for x in (ordered.elements, *self.lstm.parameters())]
-            # 0, but with a gradient: an empty batch can be backpropagated like any other
-            return elements.new_zeros(elements.shape[0], self.lstm.hidden_size) + sum(nothing)
-        states = run_lstm(self.lstm, ordered.elements)  # (B, N, hidden)
-        # The LSTM does not look ahead, so what lies behind the last real element is ignored.
-        count = ordered.mask.sum(dim=1)
-        last = (count - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
-        state = states.gather(1, last).squeeze(1)
-        return torch.where(count.unsqueeze(1) > 0, state, 0)
+    def forward(
+        self, elements: Tensor, mask: Tensor | None = None, *, weights: Tensor | None = None
+    ) -> Tensor:
+        """Encode sets.
+
+        Args:
+            elements: Padded sets, (B, N, D), floating point.
+            mask: True where an element is real, (B, N), bool. None: all are real.
+            weights: What each element is multiplied by before it is read, (B, N). The order is
+                found without them.
+
+        Returns:
+            One vector per set, (B, hidden). An empty set gives zeros.
+        """
+        real = check_padded_sets(elements, mask)
+        elements = fill_padding(elements, mask)
+        values = elements
+        if weights is not None:
+            check_shape(weights, tuple(elements.shape[:2]), name="weights", letters="(B, N)")
+            values = elements * weights.masked_fill(~real, 0).unsqueeze(-1)
+        if self.order is not None:
+            lists = self.order(elements, mask, values=values).elements
+        elif mask is None:
+            lists = values
+        else:
+            first = (~mask).byte().argsort(dim=1, stable=True)  # real elements
+            lists = values.take_along_dim(first.unsqueeze(-1), dim=1)
+        sizes = real.sum(dim=1)
+        return last_states(self.lstm, lists, sizes, self.state, caller="OrderedEncoder")
+
+    def extra_repr(self) -> str:
+        return f"state={self.state!r}"

@@ -4,6 +4,7 @@ from torchsets.pooling.attention import AttentionPool
 from torchsets.pooling.by_size import BySize, by_size
 from torchsets.pooling.flat_fspool import fspool_flat
 from torchsets.pooling.fspool import FSPool, FSUnpool, fspool
+from torchsets.pooling.glimpses import GlimpsePool, fuse, glimpse_pool
 from torchsets.pooling.max import MaxPool, MinPool, max_pool, max_pool_flat, min_pool, min_pool_flat
 from torchsets.pooling.mean import MeanPool, mean_pool, mean_pool_flat
 from torchsets.pooling.sort import SortPool, sort_pool, sort_pool_flat
@@ -14,6 +15,7 @@ __all__ = [
     "BySize",
     "FSPool",
     "FSUnpool",
+    "GlimpsePool",
     "MaxPool",
     "MeanPool",
     "MinPool",
@@ -22,6 +24,8 @@ __all__ = [
     "by_size",
     "fspool",
     "fspool_flat",
+    "fuse",
+    "glimpse_pool",
     "max_pool",
     "max_pool_flat",
     "mean_pool",

@@ -1,0 +1,1 @@
+"""Visual question answering: counting in attention, ordering in BAN."""
