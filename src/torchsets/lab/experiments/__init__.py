@@ -27,6 +27,7 @@ SUBJECTS = (
     "graphs",
     "numbering",
     "clevr",
+    "scenes",
 )
 
 __all__ = [
