@@ -15,7 +15,7 @@ DESCENTS = ("unrolled", "implicit")
 POOLINGS = {"fspool": "FSPool", "sum": "sum", "max": "max"}
 OBJECTS = {"3-10": (3, 10), "3-6": (3, 6)}
 TABLES = {"3-10": "dspn-states", "3-6": "dspn-states/3-6"}
-PACE = {"unrolled": 0.5, "implicit": 1.0, "lstm": 4.0, "tspn": 2.0, "mlp": 7.0}
+PACE = {"unrolled": 0.6, "implicit": 1.0, "lstm": 2.2, "tspn": 2.2, "mlp": 8.0}
 THRESHOLDS = (float("inf"), 1.0, 0.5, 0.25, 0.125, 0.0625)
 
 
@@ -145,7 +145,7 @@ STATES = Experiment(
             "training_scenes": 32,
             "test_scenes": 16,
         },
-        "cpu": {"steps": 5000, "training_scenes": 32_000, "test_scenes": 2000, "latent": 384},
+        "cpu": {"steps": 6000, "training_scenes": 64_000, "test_scenes": 2000, "latent": 384},
         "full": {},
     },
     run="torchsets.lab.experiments.scenes.states:run",
