@@ -75,7 +75,10 @@ def test_preparing_measures_the_step_size(batch):
 
 
 def test_the_unrolled_loss_is_that_of_the_last_set_or_the_mean_over_all(batch):
-    last, every = make("unrolled"), make("unrolled", config=STATES.config_at("smoke", supervise="all"))
+    last, every = (
+        make("unrolled"),
+        make("unrolled", config=STATES.config_at("smoke", supervise="all")),
+    )
     prediction = last(batch)
     target = with_presence(batch)
     errors = [

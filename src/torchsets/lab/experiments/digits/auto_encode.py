@@ -115,9 +115,7 @@ def _train(config: Digits, recorder: Recorder, name: str, training: Sets) -> Aut
     return model
 
 
-def _measure(
-    config: Digits, recorder: Recorder, name: str, model: AutoEncoder, test: Sets
-) -> None:
+def _measure(config: Digits, recorder: Recorder, name: str, model: AutoEncoder, test: Sets) -> None:
     """Record the numbers of one model, after each number of steps that is tested."""
     found = evaluate(config, model, test)
     aware = ", size-aware" * (config.loss != "thesis")
