@@ -2,6 +2,7 @@
 
 import torch
 from torch import Tensor
+from torch.nn.functional import smooth_l1_loss
 
 from torchsets._checks import check_floating, check_padded_sets, check_shape
 from torchsets.losses.chamfer import chamfer_costs
@@ -27,8 +28,10 @@ def present_chamfer_loss(
     - each real target against its nearest slot, where a slot that is not fully present is farther
       away: presence is a feature, which targets have as 1; the mean over the targets;
     - each slot against its nearest real target in the same way, weighted by its presence; the sum,
-      divided by the number of targets;
-    - the size: ``size_weight * (sum of the presences - number of targets)^2 / slots``.
+      divided by the number of targets. The weight is a constant for the gradient: otherwise slots
+      could escape by vanishing, and nothing would hold them where they are;
+    - the size: ``size_weight * h(sum of the presences - number of targets) / slots`` with the
+      smooth L1 h, because the square of a surplus of hundreds drowns the other terms.
 
     Costs are means over the features and the presence.
 
@@ -50,8 +53,8 @@ def present_chamfer_loss(
         >>> slots, target = torch.tensor([[[1.0], [5.0]]]), torch.tensor([[[1.0]]])
         >>> present_chamfer_loss(slots, torch.tensor([[1.0, 0.0]]), target)
         tensor([0.])
-        >>> present_chamfer_loss(slots, torch.tensor([[1.0, 1.0]]), target)  # 3.5 / 2 + 1 / 2
-        tensor([2.2500])
+        >>> present_chamfer_loss(slots, torch.tensor([[1.0, 1.0]]), target)  # 3.5 / 2 + 0.5 / 2
+        tensor([2.])
     """
     if element not in ("squared", "huber"):
         raise ValueError(f'element must be "squared" or "huber", got {element!r}')
@@ -59,7 +62,9 @@ def present_chamfer_loss(
     check_shape(presence, tuple(prediction.shape[:-1]), name="presence", letters="(*S, B, N)")
     check_floating(presence, name="presence")
     sizes = mask.sum(dim=1)
-    surplus = (presence.sum(dim=-1) - sizes).square() / max(1, presence.shape[-1])
+    total = presence.sum(dim=-1)
+    surplus = smooth_l1_loss(total, sizes.to(total.dtype).expand_as(total), reduction="none")
+    surplus = surplus / max(1, presence.shape[-1])
     slots = torch.cat([prediction, presence.unsqueeze(-1)], dim=-1)
     wanted = torch.cat([target, torch.ones_like(target[..., :1])], dim=-1)
     pair = pair_sets(slots, wanted, mask, None, element=element)
@@ -67,6 +72,6 @@ def present_chamfer_loss(
         return pair.finish(pair.zero()) + size_weight * surplus
     with pair.full_precision():
         to_target, to_slot = chamfer_costs(pair, element)
-        weighted = to_target * presence.reshape(to_target.shape)
+        weighted = to_target * presence.detach().reshape(to_target.shape)
         costs = (weighted.sum(dim=2) + to_slot.sum(dim=2)) / sizes.clamp(min=1)
         return pair.finish(costs / wanted.shape[2]) + size_weight * surplus
