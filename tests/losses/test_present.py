@@ -20,7 +20,8 @@ def slowly(slots, presence, target, *, size_weight=1.0):
     for j in range(count):
         loss = loss + min(cost(i, j) for i in range(len(slots))) / count
     for i in range(len(slots)) if count else ():
-        loss = loss + presence[i].detach() * min(cost(i, j) for j in range(count)) / count
+        near = min(smooth_l1_loss(slots[i], target[j], reduction="sum") for j in range(count))
+        loss = loss + max(0.1, presence[i].item()) * near / (slots.shape[1] + 1) / count
     return loss
 
 

@@ -9,6 +9,8 @@ from torchsets.losses.chamfer import chamfer_costs
 from torchsets.losses.elements import Element
 from torchsets.losses.pairs import pair_sets
 
+LEAST_WEIGHT = 0.1
+
 
 def present_chamfer_loss(
     prediction: Tensor,
@@ -27,9 +29,9 @@ def present_chamfer_loss(
 
     - each real target against its nearest slot, where a slot that is not fully present is farther
       away: presence is a feature, which targets have as 1; the mean over the targets;
-    - each slot against its nearest real target in the same way, weighted by its presence; the sum,
-      divided by the number of targets. The weight is a constant for the gradient: otherwise slots
-      could escape by vanishing, and nothing would hold them where they are;
+    - each slot against its nearest real target, without the presence, weighted by its presence;
+      the sum, divided by the number of targets. The weight is a constant for the gradient, and at
+      least 0.1: otherwise slots could escape by vanishing, and nothing would hold them near;
     - the size: ``size_weight * h(sum of the presences - number of targets) / slots`` with the
       smooth L1 h, because the square of a surplus of hundreds drowns the other terms.
 
@@ -50,11 +52,11 @@ def present_chamfer_loss(
         ValueError: If a shape or dtype differs from the above.
 
     Example:
-        >>> slots, target = torch.tensor([[[1.0], [5.0]]]), torch.tensor([[[1.0]]])
+        >>> slots, target = torch.tensor([[[1.0], [1.0]]]), torch.tensor([[[1.0]]])
         >>> present_chamfer_loss(slots, torch.tensor([[1.0, 0.0]]), target)
         tensor([0.])
-        >>> present_chamfer_loss(slots, torch.tensor([[1.0, 1.0]]), target)  # 3.5 / 2 + 0.5 / 2
-        tensor([2.])
+        >>> present_chamfer_loss(slots, torch.tensor([[1.0, 1.0]]), target)  # one too many
+        tensor([0.2500])
     """
     if element not in ("squared", "huber"):
         raise ValueError(f'element must be "squared" or "huber", got {element!r}')
@@ -63,8 +65,7 @@ def present_chamfer_loss(
     check_floating(presence, name="presence")
     sizes = mask.sum(dim=1)
     total = presence.sum(dim=-1)
-    surplus = smooth_l1_loss(total, sizes.to(total.dtype).expand_as(total), reduction="none")
-    surplus = surplus / max(1, presence.shape[-1])
+    surplus = _huber(total - sizes) / max(1, presence.shape[-1])
     slots = torch.cat([prediction, presence.unsqueeze(-1)], dim=-1)
     wanted = torch.cat([target, torch.ones_like(target[..., :1])], dim=-1)
     pair = pair_sets(slots, wanted, mask, None, element=element)
@@ -72,6 +73,14 @@ def present_chamfer_loss(
         return pair.finish(pair.zero()) + size_weight * surplus
     with pair.full_precision():
         to_target, to_slot = chamfer_costs(pair, element)
-        weighted = to_target * presence.detach().reshape(to_target.shape)
+        absence = pair.prediction[..., -1] - 1
+        missing = absence.square() if element == "squared" else _huber(absence)
+        weight = presence.detach().reshape(to_target.shape).clamp(min=LEAST_WEIGHT)
+        answered = (sizes > 0).unsqueeze(-1)  # an empty target has no neighbours
+        weighted = weight * (to_target - missing).where(answered, 0)
         costs = (weighted.sum(dim=2) + to_slot.sum(dim=2)) / sizes.clamp(min=1)
         return pair.finish(costs / wanted.shape[2]) + size_weight * surplus
+
+
+def _huber(difference: Tensor) -> Tensor:
+    return smooth_l1_loss(difference, torch.zeros_like(difference), reduction="none")

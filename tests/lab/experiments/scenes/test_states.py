@@ -15,7 +15,7 @@ from torchsets.lab.experiments.scenes.states import (
 )
 from torchsets.padded import SetPrediction
 
-SMOKE = STATES.config_at("smoke", steps=2, equal_time=False)
+SMOKE = STATES.config_at("smoke", objects=("3-6",), steps=2, equal_time=False)
 
 
 def test_smoke_run_measures_every_model_after_every_number_of_steps(tmp_path):

@@ -133,7 +133,6 @@ STATES = Experiment(
     config=States,
     scales={
         "smoke": {
-            "objects": ("3-6",),
             "poolings": ("fspool", "sum"),
             "steps": 4,
             "batch_size": 8,
