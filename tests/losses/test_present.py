@@ -16,6 +16,7 @@ def slowly(slots, presence, target, *, size_weight=1.0):
     count = len(target)
     surplus = (presence.sum() - count).abs()
     price = surplus**2 / 2 if surplus < 1 else surplus - 0.5
+    price = price + sum(4 * p**2 * (1 - p) ** 2 for p in presence)
     loss = size_weight * price / len(slots)
     for j in range(count):
         loss = loss + min(cost(i, j) for i in range(len(slots))) / count

@@ -33,7 +33,8 @@ def present_chamfer_loss(
       the sum, divided by the number of targets. The weight is a constant for the gradient, and at
       least 0.1: otherwise slots could escape by vanishing, and nothing would hold them near;
     - the size: ``size_weight * h(sum of the presences - number of targets) / slots`` with the
-      smooth L1 h, because the square of a surplus of hundreds drowns the other terms.
+      smooth L1 h, because the square of a surplus of hundreds drowns the other terms. To the h,
+      4 p^2 (1 - p)^2 of each presence p is added, so that the sum is made of ones and zeros.
 
     Costs are means over the features and the presence.
 
@@ -65,7 +66,8 @@ def present_chamfer_loss(
     check_floating(presence, name="presence")
     sizes = mask.sum(dim=1)
     total = presence.sum(dim=-1)
-    surplus = _huber(total - sizes) / max(1, presence.shape[-1])
+    doubt = 4 * (presence * (1 - presence)).square().sum(dim=-1)
+    surplus = (_huber(total - sizes) + doubt) / max(1, presence.shape[-1])
     slots = torch.cat([prediction, presence.unsqueeze(-1)], dim=-1)
     wanted = torch.cat([target, torch.ones_like(target[..., :1])], dim=-1)
     pair = pair_sets(slots, wanted, mask, None, element=element)
