@@ -102,6 +102,9 @@ CONTRACT = {
         "(prediction, target, target_mask=None, *, prediction_mask=None, "
         "element='squared', epsilon=0.05, iterations=200, tolerance=0.001)"
     ),
+    "torchsets.losses:present_chamfer_loss": (
+        "(prediction, presence, target, target_mask=None, *, element='huber', size_weight=1.0)"
+    ),
     "torchsets.losses:nearest_neighbours": (
         "(elements, others, other_mask=None, *, mask=None, element='squared')"
     ),
@@ -153,6 +156,8 @@ CONTRACT = {
     "torchsets.resnet:ResNet": (
         "(layers=18, *, outputs=1000, channels=3, width=64, stem='large', pool=None)"
     ),
+    "torchsets.metrics:descent_progress": "(trajectory, *, tolerance=0.001)",
+    "torchsets.metrics:set_size_error": "(presence, target_mask, *, threshold=0.5)",
     "torchsets.metrics:average_precision": "(recall, precision)",
 }
 NAMES = [

@@ -86,6 +86,7 @@ FULL = {  # every field differs from its default
                 trail=True,
                 x_label="x",
                 y_label="y",
+                values=[[0.5], [1.0]],
             ),
             MovingBoxes([[[0.0, 0.0, 1.0, 1.0]]], [[0.0], [1.0]], "title", "x", "y"),
             MovingMatrix(

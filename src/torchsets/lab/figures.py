@@ -121,7 +121,10 @@ class Boxes:
 
 @dataclass(frozen=True)
 class MovingPoints:
-    """Points that move: ``points`` and ``targets`` have one entry a frame, or one for all."""
+    """Points that move: ``points``, ``targets`` and ``values`` have one entry a frame, or one.
+
+    ``values`` in [0, 1] are the opacity of the points.
+    """
 
     points: Sequence[Sequence[Point]]
     range: Range
@@ -131,6 +134,7 @@ class MovingPoints:
     trail: bool = False  # draw the path of each point up to here
     x_label: str = ""
     y_label: str = ""
+    values: Sequence[Sequence[float]] | None = None
     kind: Literal["points"] = "points"
 
 
@@ -213,7 +217,16 @@ class Frames:
     def __post_init__(self) -> None:
         count = len(self.slider.values)
         for panel in self.panels:
-            for name in ("points", "targets", "boxes", "weights", "matrices", "bars", "marks"):
+            for name in (
+                "points",
+                "targets",
+                "values",
+                "boxes",
+                "weights",
+                "matrices",
+                "bars",
+                "marks",
+            ):
                 frames = getattr(panel, name, None)
                 if frames is not None and len(frames) not in (1, count):
                     raise ValueError(f"{name} must have 1 or {count} frames, got {len(frames)}")

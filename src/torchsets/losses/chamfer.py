@@ -60,7 +60,7 @@ def chamfer_loss(
     if pair.is_empty:
         return pair.finish(pair.zero())
     with pair.full_precision():
-        forward, backward = _costs(pair, element)
+        forward, backward = chamfer_costs(pair, element)
         real, wanted = pair.answered()
         loss = _reduce(forward, real, reduction) + _reduce(backward, wanted, reduction)
         if reduction == "mean" and not callable(element):
@@ -68,7 +68,7 @@ def chamfer_loss(
         return pair.finish(loss)
 
 
-def _costs(pair: SetPair, element: Element) -> tuple[Tensor, Tensor]:
+def chamfer_costs(pair: SetPair, element: Element) -> tuple[Tensor, Tensor]:
     """Cost of each prediction (S, B, N) and of each target (S, B, M) with its neighbour."""
     prediction, target = pair.prediction, pair.target[None]
     masks = pair.prediction_mask, pair.target_mask

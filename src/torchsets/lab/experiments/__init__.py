@@ -27,6 +27,8 @@ SUBJECTS = (
     "graphs",
     "numbering",
     "clevr",
+    "scenes",
+    "digits",
 )
 
 __all__ = [

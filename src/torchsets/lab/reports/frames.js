@@ -54,6 +54,7 @@
       const points = at(panel.points, index);
       const colour = (slot) => (panel.slot_colours || panel.palette)[panel.slot_colours ? slot : 0];
       const size = points.length > 20 ? 3 : 5;
+      const shown = panel.values ? at(panel.values, index) : null;
       border(group);
       group = svg(group, "svg", { width: SIDE, height: SIDE }); // cuts off what lies outside
       for (const [a, b] of panel.targets ? at(panel.targets, index) : []) {
@@ -69,7 +70,8 @@
       points.forEach((point, slot) => {
         if (!known(point)) return;
         const [a, b] = point;
-        svg(group, "circle", { cx: x(a), cy: y(b), r: size, fill: colour(slot) });
+        const opacity = shown ? shown[slot] : 1;
+        svg(group, "circle", { cx: x(a), cy: y(b), r: size, fill: colour(slot), opacity });
       });
     },
 

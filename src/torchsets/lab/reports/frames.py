@@ -70,7 +70,8 @@ def _draw_start(axis: "Axes", panel: FramePanel, frames: Frames) -> None:
     match panel:
         case MovingPoints():
             target = None if panel.targets is None else first(panel.targets)
-            shown = PointSet(first(panel.points), panel.title, panel.slots, target=target)
+            values = None if panel.values is None else first(panel.values)
+            shown = PointSet(first(panel.points), panel.title, panel.slots, values, target)
             points.draw_panel(axis, shown, panel.range, letters=_LETTERS)
         case MovingBoxes():
             boxes.draw_panel(axis, BoxSet(first(panel.boxes), panel.title, first(panel.weights)))

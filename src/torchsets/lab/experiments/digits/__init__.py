@@ -1,0 +1,1 @@
+"""Predict digits as sets of points."""

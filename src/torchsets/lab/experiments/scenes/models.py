@@ -1,0 +1,174 @@
+"""Auto-encoders of object states: a set encoder, a vector, and a decoder that gets it alone."""
+
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchsets.decoders import DSPN, LSTMDecoder, MLPDecoder, TSPNDecoder, find_step_size
+from torchsets.encoders import DeepSets
+from torchsets.encoders.relu import ReLU
+from torchsets.lab.experiments.scenes.configs import DESCENTS, States
+from torchsets.losses import SetPredictionLoss, hungarian_loss
+from torchsets.mlp import MLP
+from torchsets.padded import SetPrediction
+from torchsets.pooling import FSPool, MaxPool, SumPool
+
+FEATURES = 18  # of an object; its presence is one more
+START_SPREAD = 0.1
+SIZE_WEIGHT = 0.1  # of TSPN's cross entropy beside the error of its elements
+
+matching_error = partial(hungarian_loss, element="huber", reduction="mean")
+"""Huber of the best matching, mean over features and pairs."""
+
+
+class Batch(NamedTuple):
+    """States of scenes, and where a DSPN starts.
+
+    Attributes:
+        states: The objects, (B, slots, 18).
+        mask: True at real ones, (B, slots).
+        noise: Standard normal numbers, (B, slots, 18).
+    """
+
+    states: Tensor
+    mask: Tensor
+    noise: Tensor
+
+
+class DescentAutoEncoder(nn.Module):
+    """DSPN that encodes with the encoder that it decodes with, from a new start for each set."""
+
+    def __init__(self, config: States, *, slots: int, pooling: str, implicit: bool) -> None:
+        super().__init__()
+        self.decoder = DSPN(
+            set_encoder(config, slots, pooling),
+            slots=slots,
+            features=FEATURES,
+            steps=config.inner_steps,
+            step_size=config.step_size or 1.0,
+            momentum=config.momentum if implicit else 0.0,
+            representation_loss="squared",
+            gradient="implicit" if implicit else "unrolled",
+        )
+        for start in (self.decoder.initial_elements, self.decoder.initial_presence):
+            if start is not None:
+                start.requires_grad_(False)
+        with torch.no_grad():  # for find_step_size
+            self.decoder.initial_elements.normal_(0, START_SPREAD)
+        self.criterion = SetPredictionLoss(
+            matching_error,
+            supervise="all" if not implicit and config.supervise == "all" else "last",
+        )
+
+    def prepare(self, batch: Batch) -> None:
+        """Measure the step size with some sets."""
+        vector = self.decoder.encode(batch.states, batch.mask)
+        self.decoder.step_size = find_step_size(self.decoder, vector)
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> SetPrediction:
+        """Encode and decode sets; the batch brings the start, so nothing is drawn here."""
+        presence = batch.noise.new_full(batch.mask.shape, 0.5)
+        prediction: SetPrediction = self.decoder(
+            self.decoder.encode(batch.states, batch.mask),
+            steps=steps,
+            initial=(START_SPREAD * batch.noise, presence),
+        )
+        return prediction
+
+    def loss(self, batch: Batch) -> Tensor:
+        loss: Tensor = self.criterion(self(batch), batch.states, batch.mask)
+        return loss.mean()
+
+
+class ListAutoEncoder(nn.Module):
+    """A set encoder, and an MLP or LSTM that predicts the slots as a list."""
+
+    def __init__(self, config: States, *, slots: int, pooling: str, lstm: bool) -> None:
+        super().__init__()
+        self.encoder = set_encoder(config, slots, pooling)
+        decoder = LSTMDecoder if lstm else MLPDecoder
+        self.decoder = decoder(config.latent, config.decoder_hidden, slots=slots, features=FEATURES)
+        self.criterion = SetPredictionLoss(matching_error)
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> SetPrediction:
+        """Encode and decode sets; there are no steps, and nothing is drawn."""
+        prediction: SetPrediction = self.decoder(self.encoder(with_presence(batch)))
+        return prediction
+
+    def loss(self, batch: Batch) -> Tensor:
+        loss: Tensor = self.criterion(self(batch), batch.states, batch.mask)
+        return loss.mean()
+
+
+class TSPNAutoEncoder(nn.Module):
+    """A set encoder and a TSPN, a quarter as wide as the others: it has three layers of 12 H^2."""
+
+    def __init__(self, config: States, *, slots: int, pooling: str) -> None:
+        super().__init__()
+        self.encoder = set_encoder(config, slots, pooling)
+        hidden = max(4, config.decoder_hidden // 4)
+        self.decoder = TSPNDecoder(FEATURES, slots, inputs=config.latent, hidden=hidden)
+
+    def forward(
+        self,
+        batch: Batch,
+        *,
+        steps: int | None = None,
+        generator: torch.Generator | None = None,
+    ) -> SetPrediction:
+        """Encode and decode sets; the generator draws the points."""
+        prediction: SetPrediction = self.decoder(
+            self.encoder(with_presence(batch)), generator=generator
+        )
+        return prediction
+
+    def loss(self, batch: Batch) -> Tensor:
+        """As the paper: the points of the true sizes, and the sizes by classification."""
+        vector = self.encoder(with_presence(batch))
+        elements, presence, _ = self.decoder(vector, sizes=batch.mask.sum(dim=1))
+        error = matching_error(elements, batch.states, batch.mask, prediction_mask=presence > 0)
+        return (error + SIZE_WEIGHT * self.decoder.size_loss(vector, batch.mask)).mean()
+
+
+AutoEncoder = DescentAutoEncoder | ListAutoEncoder | TSPNAutoEncoder
+
+
+def build(config: States, name: str, pooling: str, *, slots: int) -> AutoEncoder:
+    """Return an untrained auto-encoder of sets of at most so many objects."""
+    if name in DESCENTS:
+        return DescentAutoEncoder(config, slots=slots, pooling=pooling, implicit=name == "implicit")
+    if name == "tspn":
+        return TSPNAutoEncoder(config, slots=slots, pooling=pooling)
+    return ListAutoEncoder(config, slots=slots, pooling=pooling, lstm=name == "lstm")
+
+
+def set_encoder(config: States, slots: int, pooling: str) -> nn.Module:
+    """Two layers on each slot, and a pooling over all of them; an FSPool has a weight per rank."""
+    pool: nn.Module
+    if pooling == "fspool":
+        pool = FSPool(config.latent, pieces=slots - 1)
+        with torch.no_grad():
+            pool.weight.mul_(slots**-0.5)
+    else:
+        pool = SumPool() if pooling == "sum" else MaxPool()
+    return DeepSets(MLP(FEATURES + 1, config.hidden, config.latent, activation=ReLU), pool)
+
+
+def with_presence(batch: Batch) -> Tensor:
+    """Slots as the encoders see them: the states, 0 at padding, and the presence, (B, N, 19)."""
+    presence = batch.mask.unsqueeze(-1).to(batch.states.dtype)
+    return torch.cat([batch.states, presence], dim=-1)

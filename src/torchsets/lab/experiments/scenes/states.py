@@ -1,0 +1,258 @@
+"""Auto-encode the objects of scenes through one vector: the set half of object detection.
+
+A set encoder squeezes the states of 3 to 10 objects (position, material, colour, shape, size) into
+a vector, and each decoder gets that vector alone. Without pictures there is nothing else to learn
+than the way from a vector to a set. DSPN encodes with the encoder that it descends on, so it has no
+weights beside it; the other decoders have an encoder of the same kind before them.
+"""
+
+from functools import partial
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+
+from torchsets.data import Minibatches, sample_scenes, scene_states
+from torchsets.lab.experiments.scenes.configs import (
+    DECODERS,
+    DESCENTS,
+    OBJECTS,
+    POOLINGS,
+    TABLES,
+    THRESHOLDS,
+    States,
+    poolings_of,
+    updates_of,
+)
+from torchsets.lab.experiments.scenes.figures import draw_precision, draw_scene
+from torchsets.lab.experiments.scenes.models import (
+    AutoEncoder,
+    Batch,
+    DescentAutoEncoder,
+    build,
+)
+from torchsets.lab.records import Cell, Recorder
+from torchsets.lab.training import (
+    Settings,
+    linear_decay,
+    move,
+    pick_device,
+    seed_everything,
+    train,
+)
+from torchsets.metrics import (
+    descent_progress,
+    set_size_accuracy,
+    set_size_error,
+    state_average_precision,
+)
+from torchsets.padded import SetBatch, SetPrediction, Trajectory
+
+SIZE_TABLE, DESCENT_TABLE = "dspn-states/sizes", "dspn-states/descent"
+COLUMNS = [f"AP_{threshold:g}" for threshold in THRESHOLDS]
+TRAINING_SEED, TEST_SEED, START_SEED = 1_000_003, 2_000_003, 3_000_017
+_TEST_BATCH = 250
+_FOLLOWED = 500  # scenes whose precision a figure shows after each step
+_DRAWN = 3
+REST = 1e-3  # a change of 0.003 in the units of the scene
+
+
+class Predictions(NamedTuple):
+    """What a model predicts for the test scenes.
+
+    Attributes:
+        after: The prediction for all scenes after each number of steps that is tested; without
+            steps, after 0.
+        way: The prediction for the first scenes after every step.
+        loss: The mean representation loss before each step, (T,).
+        at_rest: Share of the scenes at rest after each step, (T,).
+    """
+
+    after: dict[int, SetPrediction]
+    way: Trajectory
+    loss: Tensor
+    at_rest: Tensor
+
+
+def run(config: States, recorder: Recorder) -> None:
+    """Train every model on every kind of scene, then measure and draw them."""
+    _describe_tables(config, recorder)
+    for objects in config.objects:
+        training = load_states(objects, config.training_scenes, TRAINING_SEED + config.seed)
+        test = load_states(objects, config.test_scenes, TEST_SEED + config.seed)
+        ways: dict[str, Trajectory] = {}
+        for name in config.models:
+            for pooling in poolings_of(name, config):
+                model = _train(config, recorder, objects, name, pooling, training)
+                found = predict(model, test, config.test_steps)
+                label = label_of(name, pooling)
+                _measure(recorder, objects, label, found, test)
+                ways[label] = found.way
+        first = test.select(slice(_FOLLOWED))
+        draw_precision(recorder, objects, {one: precisions(ways[one], first) for one in ways})
+        for index in range(min(_DRAWN, len(first.mask))):
+            draw_scene(recorder, objects, ways, first, index)
+
+
+def load_states(objects: str, count: int, seed: int) -> SetBatch:
+    """Draw scenes, and give their objects as sets of states with a slot for every object."""
+    states = scene_states(sample_scenes(count, objects=OBJECTS[objects], seed=seed))
+    missing = OBJECTS[objects][1] - states.mask.shape[1]  # few scenes may all be small
+    return SetBatch(
+        nn.functional.pad(states.elements, (0, 0, 0, missing)),
+        nn.functional.pad(states.mask, (0, missing)),
+    )
+
+
+def label_of(name: str, pooling: str) -> str:
+    """The row of a model."""
+    return DECODERS[name] + f", {POOLINGS[pooling]}" * (pooling != "fspool")
+
+
+def draw_batch(states: SetBatch, chosen: Tensor, generator: torch.Generator) -> Batch:
+    """Choose some scenes, and draw a start for each."""
+    elements, mask = states.select(chosen)
+    return Batch(elements, mask, torch.randn(elements.shape, generator=generator))
+
+
+def _train(
+    config: States, recorder: Recorder, objects: str, name: str, pooling: str, training: SetBatch
+) -> AutoEncoder:
+    seed_everything(config.seed)
+    slots = OBJECTS[objects][1]
+    model = build(config, name, pooling, slots=slots).to(pick_device(config.device))
+    batches = Minibatches(len(training.mask), config.batch_size, seed=config.seed)
+    if isinstance(model, DescentAutoEncoder) and config.step_size is None:
+        some = draw_batch(training, torch.arange(min(256, len(training.mask))), torch.Generator())
+        model.prepare(move(some, next(model.parameters()).device))
+    updates = updates_of(name, config)
+    decay = partial(linear_decay, start=config.decay_from)
+    train(
+        model,
+        torch.optim.Adam(
+            [weight for weight in model.parameters() if weight.requires_grad],
+            lr=config.learning_rate,
+            eps=1e-12 if name in DESCENTS else 1e-8,  # implicit gradients lack the step size
+            fused=True,
+        ),
+        model.loss,
+        lambda step, generator: draw_batch(training, batches(step), generator),
+        recorder=recorder,
+        task=f"{objects}/{name} {pooling}",
+        settings=Settings(
+            updates, schedule=decay if config.decay_from < 1 else None, seed=config.seed
+        ),
+    )
+    return model
+
+
+@torch.no_grad()
+def predict(model: AutoEncoder, test: SetBatch, test_steps: tuple[int, ...]) -> Predictions:
+    """Predict the test scenes, always from the same starts."""
+    device = next(model.parameters()).device
+    generator = torch.Generator().manual_seed(START_SEED)
+    descends = isinstance(model, DescentAutoEncoder)
+    kept = sorted(set(test_steps)) if descends else [0]
+    after: dict[int, list[SetPrediction]] = {step: [] for step in kept}
+    ways, progress = [], []
+    for chosen in torch.split(torch.arange(len(test.mask)), _TEST_BATCH):
+        batch = move(draw_batch(test, chosen, generator), device)
+        steps = max(kept) if descends else None
+        way = as_way(model(batch, steps=steps, generator=generator).to("cpu"))
+        for step in kept:
+            after[step].append(SetPrediction(way.elements[step], way.presence[step]))
+        if chosen[0] < _FOLLOWED:
+            ways.append(way)
+        progress.append(descent_progress(way, tolerance=REST))
+    shares = torch.tensor([len(part.presence) for part in after[kept[0]]]) / len(test.mask)
+    return Predictions(
+        {
+            step: SetPrediction(
+                torch.cat([part.elements for part in parts]),
+                torch.cat([part.presence for part in parts]),
+            )
+            for step, parts in after.items()
+        },
+        Trajectory(*(torch.cat(parts, dim=1)[:, :_FOLLOWED] for parts in zip(*ways, strict=True))),
+        torch.stack([one.loss for one in progress], dim=1) @ shares,
+        torch.stack([one.at_rest for one in progress], dim=1) @ shares,
+    )
+
+
+def as_way(prediction: SetPrediction) -> Trajectory:
+    """The steps of a prediction; without any, the prediction alone."""
+    if prediction.trajectory is not None:
+        return prediction.trajectory
+    loss = prediction.presence.new_zeros(0, len(prediction.presence))
+    return Trajectory(prediction.elements[None], prediction.presence[None], loss)
+
+
+def precisions(way: Trajectory, test: SetBatch) -> Tensor:
+    """Average precision in % after each step, (T+1, thresholds)."""
+    return torch.stack(
+        [
+            precision(SetPrediction(elements, presence), test)
+            for elements, presence in zip(way.elements, way.presence, strict=True)
+        ]
+    )
+
+
+def precision(prediction: SetPrediction, test: SetBatch) -> Tensor:
+    """Average precision in % over all scenes at each threshold. All slots are ranked."""
+    return 100 * state_average_precision(
+        prediction.elements,
+        prediction.presence,
+        test.elements,
+        test.mask,
+        thresholds=THRESHOLDS,
+    )
+
+
+def _measure(
+    recorder: Recorder, objects: str, label: str, found: Predictions, test: SetBatch
+) -> None:
+    """Record the numbers of one model."""
+    cells = []
+    for step, prediction in found.after.items():
+        row = f"{label}, {step} steps" if step else label
+        for name, value in zip(COLUMNS, precision(prediction, test).tolist(), strict=True):
+            cells.append(Cell(TABLES[objects], row, name, None, value))
+        row = f"{row}, {objects} objects"
+        error = set_size_error(prediction.presence, test.mask).item()
+        right = 100 * set_size_accuracy(prediction.presence, test.mask).item()
+        cells.append(Cell(SIZE_TABLE, row, "mean absolute error", None, error))
+        cells.append(Cell(SIZE_TABLE, row, "right in %", None, right))
+        if step:
+            share = (found.loss[step - 1] / found.loss[0]).item()
+            at_rest = found.at_rest[step - 1].item()
+            cells.append(Cell(DESCENT_TABLE, row, "loss left", None, 100 * share))
+            cells.append(Cell(DESCENT_TABLE, row, "sets at rest", None, 100 * at_rest))
+    recorder.add_results(cells)
+
+
+def _describe_tables(config: States, recorder: Recorder) -> None:
+    for objects in config.objects:
+        recorder.add_table(
+            TABLES[objects],
+            caption=f"States of {objects} objects restored from a vector of {config.latent}: "
+            f"average precision over {config.test_scenes} scenes at distances up to the "
+            f"threshold, after {config.steps} updates of {config.batch_size} scenes for the "
+            "implicit DSPN"
+            + ", and about the same time for the others" * config.equal_time
+            + ". All slots count as predictions, ranked by presence",
+            unit="%",
+            better="higher",
+        )
+    recorder.add_table(
+        SIZE_TABLE,
+        caption="Number of predicted objects, those with a presence of at least 0.5: its mean "
+        "absolute error, and the share of scenes in which it is right",
+        unit="",
+    )
+    recorder.add_table(
+        DESCENT_TABLE,
+        caption="How far the descent of a DSPN gets: the representation loss before the last step "
+        "as a share of that before the first, and the share of scenes that the last step changes "
+        f"by at most {REST:g}",
+        unit="%",
+    )
