@@ -24,6 +24,7 @@ class OrderedEncoder(nn.Module):
         lstm: Reads the ordered elements.
 
     Example:
+        >>> import torch
         >>> from torchsets.permutations import PairwiseCost
         >>> order = PermutationOptimiser(PairwiseCost(3, hidden=16))
         >>> encoder = OrderedEncoder(order, features=3, hidden=64)
