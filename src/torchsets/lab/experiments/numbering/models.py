@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.decoders import DSPN
-from torchsets.encoders import DeepSets
+from torchsets.encoders import DeepSets, EquivariantLinear
 from torchsets.encoders.relu import ReLU
 from torchsets.lab.experiments.numbering.configs import Numbering
 from torchsets.mlp import MLP
@@ -110,28 +110,18 @@ class LayeredNumberer(Numberer):
 
     def __init__(self, config: Numbering, *, sort: bool) -> None:
         super().__init__()
-        layer = SortLayer if sort else MeanLayer
-        self.first = layer(config.classes, config.hidden, config.elements)
-        self.second = layer(config.hidden, config.hidden, config.elements)
+
+        def layer(inputs: int) -> nn.Module:
+            if sort:
+                return SortLayer(inputs, config.hidden, config.elements)
+            return EquivariantLinear(inputs, config.hidden)
+
+        self.first, self.second = layer(config.classes), layer(config.hidden)
         self.last = nn.Linear(config.hidden, config.elements)
 
     def forward(self, inputs: Tensor, noise: Tensor) -> Tensor:
         scores: Tensor = self.last(self.second(self.first(inputs).relu()).relu())
         return scores
-
-
-class MeanLayer(nn.Module):
-    """Deep Sets' equivariant layer: each element, and the mean of all."""
-
-    def __init__(self, inputs: int, outputs: int, size: int) -> None:
-        super().__init__()
-        del size
-        self.own = nn.Linear(inputs, outputs)
-        self.mean = nn.Linear(inputs, outputs, bias=False)
-
-    def forward(self, elements: Tensor) -> Tensor:
-        outputs: Tensor = self.own(elements) + self.mean(elements.mean(dim=1, keepdim=True))
-        return outputs
 
 
 class SortLayer(nn.Module):
