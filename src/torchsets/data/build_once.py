@@ -6,16 +6,17 @@ import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
+from torchsets._catalogue import cache_folder
+
 try:
     import fcntl
 except ImportError:  # not a POSIX system: two processes may both build, the first to end wins
     fcntl = None  # type: ignore[assignment]  # mypy expects the module
 
 
-def cache_folder() -> Path:
+def made_folder() -> Path:
     """Where things that can be made again are kept: ``torchsets/made`` in the user's cache."""
-    cache = os.environ.get("XDG_CACHE_HOME")
-    return (Path(cache) if cache else Path.home() / ".cache") / "torchsets" / "made"
+    return cache_folder() / "made"
 
 
 def build_once(folder: Path, build: Callable[[Path], None]) -> Path:

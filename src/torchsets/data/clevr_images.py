@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from torchsets._catalogue import data_folder
-from torchsets.data.build_once import build_once, cache_folder
+from torchsets.data.build_once import build_once, made_folder
 from torchsets.data.clevr import clevr_scenes
 from torchsets.data.picture_folders import read_picture
 from torchsets.data.rendered_splits import ScenePictures, read_pictures, write_pictures
@@ -61,7 +61,7 @@ def clevr_pictures(split: str, *, size: int = 128) -> ScenePictures:
     key = hashlib.sha256(repr((str(folder), size, about)).encode()).hexdigest()[:20]
     return read_pictures(
         build_once(
-            cache_folder() / f"clevr-{split}-{size}-{key}",
+            made_folder() / f"clevr-{split}-{size}-{key}",
             lambda unfinished: write_pictures(unfinished, scenes, _read_all(paths, size)),
         )
     )

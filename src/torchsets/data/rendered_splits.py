@@ -15,7 +15,7 @@ import torch
 from numpy.lib.format import open_memmap
 from torch import Tensor
 
-from torchsets.data.build_once import build_once, cache_folder
+from torchsets.data.build_once import build_once, made_folder
 from torchsets.data.scene_rendering import render_scenes
 from torchsets.data.scene_sampling import MOST, sample_scenes
 from torchsets.data.scenes import Scenes
@@ -95,7 +95,7 @@ def rendered_scenes(
     split = _Split(count, *objects, seed, first, size, samples)
     workers = 1 if count < _ALONE else processes or os.cpu_count() or 1
     report = progress or _line_on_stderr()
-    folder = cache_folder() / f"scenes-{_fingerprint(split)}"
+    folder = made_folder() / f"scenes-{_fingerprint(split)}"
     return read_pictures(
         build_once(folder, lambda unfinished: _build(unfinished, split, workers, report))
     )
