@@ -20,7 +20,7 @@ LINES = [
     ["pooling", "permutations", "losses", "counting"],
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],
-    ["interop"],
+    ["interop", "pytest_plugin"],
     ["lab.typed", "lab.signals"],
     ["lab.figures"],
     ["lab.records"],
