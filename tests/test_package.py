@@ -32,7 +32,7 @@ for area in torchsets._AREAS:
 assert {place!r} in torchsets.__file__, torchsets.__file__
 batch = torchsets.SetBatch.from_list([torch.rand(3, 2), torch.rand(0, 2)])
 model = torchsets.encoders.DeepSets(
-    torchsets.mlp.MLP(2, 8, 8), torchsets.pooling.FSPool(8), torchsets.mlp.MLP(8, 4)
+    torchsets.mlp.MLP(2, 8, 8), torchsets.pooling.FSPool(8), torchsets.mlp.MLP(8, 8, 4)
 )
 assert model(*batch).shape == (2, 4)
 assert main(["list"]) in (0, None)
