@@ -28,6 +28,7 @@ REASONS = {
     "fspool/polygons-direct": "can be run (`polygons`), not recorded",
     "fspool/polygons-hungarian": "can be run (`polygons`), not recorded",
 }
+_STATES = ("all of it", "every row", "some rows", "no")
 _KINDS = ("text", "figure", "stats")  # the ends of keys that are no result tables
 _OF_OTHER_PAPERS = re.compile(r"\d{4}|\*|^MAC$")  # models whose numbers the thesis only quotes
 
@@ -48,9 +49,11 @@ class Coverage:
 
     @property
     def state(self) -> str:
-        if not self.cells_filled:
-            return "no"
-        return "yes" if self.rows_filled == self.rows else "partly"
+        if self.cells_filled == self.cells:
+            return _STATES[0]
+        if self.rows_filled == self.rows:
+            return _STATES[1]
+        return _STATES[2] if self.cells_filled else _STATES[3]
 
 
 def result_tables() -> list[str]:
@@ -96,7 +99,7 @@ def coverage_table(link: str = "{folder}/README.md") -> str:
         "| table | what | ours | rows | cells | scale | seeds | note |",
         "|---|---|---|---|---|---|---|---|",
     ]
-    counts = {"yes": 0, "partly": 0, "no": 0}
+    counts = dict.fromkeys(_STATES, 0)
     for key in result_tables():
         one = coverage(key)
         counts[one.state] += 1
@@ -110,10 +113,10 @@ def coverage_table(link: str = "{folder}/README.md") -> str:
             f"{one.cells_filled} of {one.cells} | {', '.join(one.scales) or '-'} | "
             f"{one.seeds or '-'} | {notes} |"
         )
-    total = sum(counts.values())
+    whole, rows, some, none = counts.values()
     head = (
-        f"{total} result tables: {counts['yes']} with a number of ours in each row, "
-        f"{counts['partly']} with some rows, {counts['no']} without.\n"
+        f"{sum(counts.values())} result tables: {whole} whole, {rows} with a number of ours in "
+        f"every row, {some} with some rows, {none} without.\n"
     )
     return "\n".join([head, *lines])
 

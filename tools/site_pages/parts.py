@@ -49,7 +49,9 @@ def record_tables(parts: Parts, options: str) -> str:
     ]
     if not tables:
         raise ValueError(f"{parts.page}: results/{folder} has no table {key}")
-    return "".join(f"*{table.caption}*\n{parts.place(table_as_html(table))}" for table in tables)
+    return "".join(
+        f"*{table.caption}*\n{parts.place(table_as_html(_ours_alone(table)))}" for table in tables
+    )
 
 
 def tables_of(parts: Parts, group: list[Run], level: str) -> str:
@@ -116,6 +118,13 @@ def _without_empty(table: Table) -> Table:
     ]
     columns = [table.columns[index] for index in kept]
     return type(table)(**{**vars(table), "columns": columns, "rows": rows})
+
+
+def _ours_alone(table: Table) -> Table:
+    """Leave out the rows that only the thesis has."""
+    kept = _without_empty(table)
+    rows = [row for row in kept.rows if row.ours is not None]
+    return type(table)(**{**vars(kept), "rows": rows})
 
 
 def _plain(text: str) -> str:
