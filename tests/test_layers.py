@@ -26,7 +26,12 @@ LINES = [
     ["lab.records"],
     ["lab.training"],
     ["lab.experiments.experiment"],
-    ["lab.experiments.values", "lab.experiments.poolings", "lab.reports"],
+    [
+        "lab.experiments.values",
+        "lab.experiments.poolings",
+        "lab.experiments.objects",
+        "lab.reports",
+    ],
     SUBJECT_AREAS,  # never another subject
     ["lab.experiments.digest"],
     ["lab.experiments"],

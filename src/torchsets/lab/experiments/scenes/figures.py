@@ -2,10 +2,9 @@
 
 from collections.abc import Mapping
 
-import torch
 from torch import Tensor
 
-from torchsets.data.scenes import VALUES
+from torchsets.lab.experiments.objects import NEAR, SPOKEN, compare, describe, match
 from torchsets.lab.experiments.scenes.configs import THRESHOLDS
 from torchsets.lab.figures import (
     CursorLines,
@@ -18,14 +17,8 @@ from torchsets.lab.figures import (
     Slider,
 )
 from torchsets.lab.records import Recorder
-from torchsets.losses import assign
-from torchsets.losses.elements import cost_matrix
-from torchsets.metrics.average_precision import ATTRIBUTES, POSITION, STATE_SCALE
 from torchsets.padded import SetBatch, Trajectory
 
-_ORDER = ("material", "color", "shape", "size")  # of a state
-_SPOKEN = ("size", "color", "material", "shape")
-_NEAR = 0.25  # distance, in the units of the scene, up to which a position counts as right
 _SHOWN = (0, 2, 4)  # thresholds with a panel
 
 
@@ -87,7 +80,7 @@ def draw_scene(
             range=(0.0, 1.0),
             title="right (1) and wrong (0)",
             rows=[str(place + 1) for place in range(len(target))],
-            columns=[*_SPOKEN[:1], "colour", *_SPOKEN[2:], "near"],
+            columns=[*SPOKEN[:1], "colour", *SPOKEN[2:], "near"],
             y_label="object",
         ),
     ]
@@ -110,42 +103,8 @@ def draw_scene(
         caption="Rings: the objects of a test scene from above. Dots: the slots of the prediction, "
         "as opaque as they are present. Below, for each true object, what is said about it by the "
         "slot that the best matching gives it; wrong attributes are in brackets with what would be "
-        f"right. Near: within {_NEAR:g} of the right position, and present. Not chosen: one of the "
+        f"right. Near: within {NEAR:g} of the right position, and present. Not chosen: one of the "
         "first scenes of the test.",
         alt="A scatter plot whose dots move into rings, and a table of objects by attributes that "
         "fills with ones.",
     )
-
-
-def match(elements: Tensor, presence: Tensor, target: Tensor) -> Tensor:
-    """The slot for each target (n, 18) by the best matching after each step, (T+1, n)."""
-    slots = torch.cat([elements, presence.unsqueeze(-1)], dim=-1)
-    wanted = torch.cat([target, target.new_ones(len(target), 1)], dim=-1)
-    cost = cost_matrix("huber", wanted.expand(len(slots), -1, -1), slots)
-    return assign(cost)
-
-
-def compare(chosen: Tensor, presence: Tensor, target: Tensor) -> Tensor:
-    """Which of size, colour, material, shape and position are right, (T+1, n, 5), bool."""
-    parts = dict(zip(_ORDER, ATTRIBUTES, strict=True))
-    same = [
-        chosen[..., parts[name]].argmax(dim=-1) == target[:, parts[name]].argmax(dim=-1)
-        for name in _SPOKEN
-    ]
-    offset = chosen[..., POSITION] - target[:, POSITION]
-    near = STATE_SCALE * torch.linalg.vector_norm(offset, dim=-1) <= _NEAR
-    return torch.stack([*same, near & (presence >= 0.5)], dim=-1)
-
-
-def describe(chosen: Tensor, right: Tensor, target: Tensor) -> str:
-    """Name the objects (n, 18), those attributes in brackets that are not right (n, 5)."""
-    parts = dict(zip(_ORDER, ATTRIBUTES, strict=True))
-    objects = []
-    for place, (one, marks, wanted) in enumerate(zip(chosen, right.tolist(), target, strict=True)):
-        words = []
-        for name, fits in zip(_SPOKEN, marks[:-1], strict=True):
-            said = VALUES[name][int(one[parts[name]].argmax())]
-            true = VALUES[name][int(wanted[parts[name]].argmax())]
-            words.append(said if fits else f"[{said}, not {true}]")
-        objects.append(f"{place + 1} " + " ".join(words) + " [misplaced]" * (not marks[-1]))
-    return "; ".join(objects) + "."

@@ -6,7 +6,6 @@ than the way from a vector to a set. DSPN encodes with the encoder that it desce
 weights beside it; the other decoders have an encoder of the same kind before them.
 """
 
-from functools import partial
 from typing import NamedTuple
 
 import torch
@@ -34,7 +33,8 @@ from torchsets.lab.experiments.scenes.models import (
 from torchsets.lab.records import Cell, Recorder
 from torchsets.lab.training import (
     Settings,
-    linear_decay,
+    adam,
+    late_decay,
     move,
     pick_device,
     seed_everything,
@@ -126,22 +126,14 @@ def _train(
         some = draw_batch(training, torch.arange(min(256, len(training.mask))), torch.Generator())
         model.prepare(move(some, next(model.parameters()).device))
     updates = updates_of(name, config)
-    decay = partial(linear_decay, start=config.decay_from)
     train(
         model,
-        torch.optim.Adam(
-            [weight for weight in model.parameters() if weight.requires_grad],
-            lr=config.learning_rate,
-            eps=1e-12 if name in DESCENTS else 1e-8,  # implicit gradients lack the step size
-            fused=True,
-        ),
+        adam(model, config.learning_rate, implicit=name in DESCENTS),
         model.loss,
         lambda step, generator: draw_batch(training, batches(step), generator),
         recorder=recorder,
         task=f"{objects}/{name} {pooling}",
-        settings=Settings(
-            updates, schedule=decay if config.decay_from < 1 else None, seed=config.seed
-        ),
+        settings=Settings(updates, schedule=late_decay(config.decay_from), seed=config.seed),
     )
     return model
 
