@@ -30,6 +30,8 @@ LINES = [
         "lab.experiments.values",
         "lab.experiments.poolings",
         "lab.experiments.objects",
+        "lab.experiments.picture_networks",
+        "lab.experiments.outcomes",
         "lab.reports",
     ],
     SUBJECT_AREAS,  # never another subject

@@ -8,12 +8,23 @@ from torch import Tensor, nn
 from torchsets.data.scenes import VALUES
 from torchsets.encoders import DeepSets
 from torchsets.encoders.relu import ReLU
+from torchsets.lab.figures import (
+    CursorLines,
+    FramePanel,
+    Frames,
+    Line,
+    MovingMatrix,
+    MovingPoints,
+    Slider,
+)
 from torchsets.losses import assign, hungarian_loss
 from torchsets.losses.elements import cost_matrix
 from torchsets.metrics.average_precision import ATTRIBUTES, POSITION, STATE_SCALE
 from torchsets.mlp import MLP
+from torchsets.padded import Trajectory
 from torchsets.pooling import FSPool, MaxPool, SumPool
 
+REACH = 1.1  # of the axes around positions
 NEAR = 0.25  # distance, in the units of the scene, up to which a position counts as right
 SPOKEN = ("size", "color", "material", "shape")
 _ORDER = ("material", "color", "shape", "size")  # of a state
@@ -66,3 +77,53 @@ def describe(chosen: Tensor, right: Tensor, target: Tensor) -> str:
             words.append(said if fits else f"[{said}, not {true}]")
         objects.append(f"{place + 1} " + " ".join(words) + " [misplaced]" * (not marks[-1]))
     return "; ".join(objects) + "."
+
+
+def object_frames(
+    label: str, way: Trajectory, index: int, target: Tensor, *, first: FramePanel | None = None
+) -> Frames:
+    """One scene from above, and which attributes of its objects (n, 18) are right, step by step.
+
+    Args:
+        label: Of the model.
+        way: Its predictions for some scenes after every step.
+        index: Which of these scenes.
+        target: Its objects.
+        first: A panel to stand before the others, such as the picture.
+    """
+    elements, presence = way.elements[:, index], way.presence[:, index]
+    steps = list(range(len(elements)))
+    matched = match(elements, presence, target)  # (T+1, objects)
+    chosen = elements.take_along_dim(matched.unsqueeze(-1), dim=1)
+    right = compare(chosen, presence.take_along_dim(matched, dim=1), target)
+    panels: list[FramePanel] = [] if first is None else [first]
+    panels += [
+        MovingPoints(
+            elements[..., :2].tolist(),
+            range=(-REACH, REACH),
+            title=f"{label}: positions from above",
+            targets=[target[:, :2].tolist()],
+            slots=list(range(elements.shape[1])),
+            values=presence.clamp(0, 1).tolist(),
+        ),
+        MovingMatrix(
+            right.double().tolist(),
+            range=(0.0, 1.0),
+            title="right (1) and wrong (0)",
+            rows=[str(place + 1) for place in range(len(target))],
+            columns=[*SPOKEN[:1], "colour", *SPOKEN[2:], "near"],
+            y_label="object",
+        ),
+    ]
+    if len(steps) > 1:
+        loss = way.loss[:, index].clamp(min=1e-12).log10().tolist()
+        line = Line(steps[:-1], loss, label=label)
+        panels.append(CursorLines([line], title="log10 of the representation loss", x_label="step"))
+    return Frames(
+        Slider("step of the descent", steps),
+        panels,
+        texts=[
+            f"After step {step}: " + describe(chosen[step], right[step], target) for step in steps
+        ],
+        start=len(steps) - 1,
+    )
