@@ -3,6 +3,9 @@
 import torch
 from torch import Tensor, nn
 
+from torchsets.encoders import DeepSets, SetTransformer
+from torchsets.mlp import MLP
+from torchsets.pooling import FSPool
 from torchsets.resnet import ResNet
 
 _WAVES = 3  # frequencies of the position of a token
@@ -87,3 +90,10 @@ def positions_of(rows: int, columns: int) -> Tensor:
     places = torch.cartesian_prod(*centres)
     phases = [torch.pi * 2**power * places for power in range(_WAVES)]
     return torch.cat([places, *(wave for one in phases for wave in (one.sin(), one.cos()))], dim=1)
+
+
+def token_encoder(features: int, hidden: int, latent: int, *, attention: bool) -> nn.Module:
+    """A set encoder over tokens, (B, M, features) -> (B, latent): attention, or FSPool."""
+    if attention:
+        return SetTransformer(features, latent, hidden=max(4, hidden // 4), layers=1, seeds=4)
+    return DeepSets(MLP(features, hidden, latent), FSPool(latent), nn.Linear(latent, latent))

@@ -29,7 +29,9 @@ def make(name, source="flat", **changes):
 
 @pytest.mark.parametrize("experiment", [IMAGES, BOX_EXPERIMENT], ids=["states", "boxes"])
 def test_smoke_run_measures_every_model(experiment, tmp_path):
-    config = experiment.config_at("smoke", sources=("stages",), supervise="last")
+    config = experiment.config_at(
+        "smoke", sources=("stages",), poolings=("fspool",), supervise="last"
+    )
     run = run_experiment(experiment.name, config, scale="smoke", folder=tmp_path)
     cells = {(cell.table, cell.model, cell.column): cell.value for cell in run.cells}
     columns = (STATES if experiment is IMAGES else BOXES).columns

@@ -115,7 +115,7 @@ DIGITS = Experiment(
             "matched_sets": 8,
         },
         "cpu": {
-            "steps": 2000,
+            "steps": 2400,
             "equal_time": True,
             "learning_rate": 3e-3,
             "decay_from": 0.5,

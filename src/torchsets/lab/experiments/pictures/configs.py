@@ -75,6 +75,7 @@ class Pictures:
         rounds: Of slots.
         inner_steps: Gradient steps on a set in training.
         test_steps: Numbers of such steps to test with.
+        adaptive_steps: Numbers of steps of Barzilai and Borwein to test with, besides.
         momentum: Of these steps, for the implicit DSPN; unrolled has none.
         step_size: Of these steps. None: measured before training, see find_step_size.
         representation: Weight of the representation loss.
@@ -90,7 +91,7 @@ class Pictures:
     objects: str = "3-10"
     size: int = 128
     models: tuple[str, ...] = ("unrolled", "mlp", "lstm")
-    poolings: tuple[str, ...] = ("fspool",)
+    poolings: tuple[str, ...] = ("fspool", "sum", "max")
     sources: tuple[str, ...] = ("flat",)
     supervise: str = "all"
     steps: int = 218_700
@@ -110,6 +111,7 @@ class Pictures:
     rounds: int = 3
     inner_steps: int = 10
     test_steps: tuple[int, ...] = (10, 20, 30)
+    adaptive_steps: tuple[int, ...] = ()
     momentum: float = 0.5
     step_size: float | None = 25.0
     representation: float = 0.1
@@ -161,16 +163,18 @@ def updates_of(model: str, source: str, config: Pictures) -> int:
 
 
 def split_pictures(table: str, config: Pictures) -> dict[str, Pictures]:
-    """One model each. The tables of the thesis have the models that it has, and their settings."""
-    if table.endswith("-fspool"):
-        config = replace(config, models=("unrolled",), poolings=tuple(POOLINGS), supervise="last")
-    elif table in THESIS:
+    """One model each; the thesis' ablation alone has other poolings than the first."""
+    if table in THESIS:
         config = replace(config, supervise=THESIS[table])
+    if table.endswith("-fspool"):
+        config = replace(config, models=("unrolled",))
+    else:
+        config = replace(config, poolings=config.poolings[:1])
     return {
         " ".join([model, source, pooling][: 3 if model == "unrolled" else 2]): replace(
             config,
             models=(model,),
-            sources=(source,) if source in SOURCES else config.sources[:1],
+            sources=(source,) if source in config.sources else config.sources[:1],
             poolings=(pooling,),
         )
         for model in DECODERS
@@ -195,6 +199,7 @@ _AXES = (
     "sources",
     "supervise",
     "test_steps",
+    "adaptive_steps",
     "real_pictures",
     "seed",
     "device",
@@ -211,6 +216,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
         "objects": "3-6",
         "size": 32,
         "models": ("implicit", "unrolled", "mlp", "lstm", "tspn", "queries", "slots"),
+        "poolings": ("fspool", "sum"),
         "steps": 2,
         "set_steps": 2,
         "batch_size": 4,
@@ -248,8 +254,8 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
         "decoder_hidden": 256,
         "inner_steps": 15,
         "test_steps": (15, 30, 60),
+        "adaptive_steps": (15, 30),
         "step_size": None,
-        "representation": 1.0,
         "standardise": True,
         "training_scenes": 50_000,
         "test_scenes": 2000,
@@ -263,10 +269,10 @@ def _tables(*keys: str) -> tuple[Table, ...]:
     return tuple(
         Table(
             key,
-            takes={"smoke": "30 s", "cpu": "2 h", "full": "weeks"},
+            takes={"smoke": "30 s", "cpu": "80 min", "full": "weeks"},
             seeds={"full": 6} if key in THESIS else {},
             fixed=_FIXED if key in THESIS else _FIXED[1:],  # pictures of our own are no variant
-            thesis=key in THESIS,
+            thesis=key != "dspn-boxes",
         )
         for key in keys
     )

@@ -12,30 +12,27 @@ from torchsets.decoders import (
     QueryDecoder,
     SlotAttention,
     TSPNDecoder,
+    decode_adaptively,
     find_step_size,
 )
-from torchsets.encoders import DeepSets, SetTransformer, relation_encoder
+from torchsets.encoders import relation_encoder
 from torchsets.lab.experiments.objects import matching_error, set_encoder
-from torchsets.lab.experiments.picture_networks import FlatVector, Map
+from torchsets.lab.experiments.picture_networks import FlatVector, Map, token_encoder
 from torchsets.lab.experiments.pictures.configs import DESCENTS, READERS, Pictures
 from torchsets.lab.experiments.pictures.data import Batch
 from torchsets.lab.experiments.poolings import POOLINGS
 from torchsets.losses import SetPredictionLoss
-from torchsets.mlp import MLP
 from torchsets.padded import SetPrediction
-from torchsets.pooling import FSPool
 
 START_SPREAD = 0.1
 SIZE_WEIGHT = 0.1  # of TSPN's cross entropy beside the error of its elements
+Random = torch.Generator | None
 
 
-def token_encoder(config: Pictures, features: int, source: str) -> nn.Module:
+def encode_tokens(config: Pictures, features: int, source: str) -> nn.Module:
     """A set encoder over tokens, (B, M, features) -> (B, latent)."""
-    if source == "attention":
-        width = max(4, config.decoder_hidden // 4)
-        return SetTransformer(features, config.latent, hidden=width, layers=1, seeds=4)
-    inner = MLP(features, config.decoder_hidden, config.latent)
-    return DeepSets(inner, FSPool(config.latent), nn.Linear(config.latent, config.latent))
+    attention = source == "attention"
+    return token_encoder(features, config.decoder_hidden, config.latent, attention=attention)
 
 
 def make_source(config: Pictures, source: str) -> nn.Module:
@@ -45,7 +42,7 @@ def make_source(config: Pictures, source: str) -> nn.Module:
             config.network, width=config.width, size=config.size, latent=config.latent
         )
     tokens = Map(config.network, width=config.width)
-    return nn.Sequential(tokens, token_encoder(config, tokens.features, source))
+    return nn.Sequential(tokens, encode_tokens(config, tokens.features, source))
 
 
 def make_decoder(config: Pictures, pooling: str, *, slots: int, features: int, name: str) -> DSPN:
@@ -90,11 +87,12 @@ class Descent(nn.Module):
     ) -> None:
         super().__init__()
         self.decoder = make_decoder(config, pooling, slots=slots, features=features, name=name)
-        self.implicit, self.source_name = name == "implicit", source
+        self.implicit = name == "implicit"
+        self.adaptive = False  # True: in tests, steps of Barzilai and Borwein
         self.queries: Reader | None = None
         if source == "hybrid":
             self.queries = Reader(config, "queries", slots=slots, features=features)
-            self.source = token_encoder(config, self.queries.tokens.features, source)
+            self.source = encode_tokens(config, self.queries.tokens.features, source)
         else:
             self.source = make_source(config, source)
         if self.implicit:
@@ -121,22 +119,22 @@ class Descent(nn.Module):
         self.spread.copy_(vectors.std(dim=0))
 
     def forward(
-        self,
-        batch: Batch,
-        *,
-        steps: int | None = None,
-        generator: torch.Generator | None = None,
+        self, batch: Batch, *, steps: int | None = None, generator: Random = None
     ) -> SetPrediction:
         """Predict sets; the batch brings the start, so nothing is drawn here."""
         return self._predict(batch, steps)[0]
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
-        """The set loss, once all is trained together, and the representation loss."""
+        """The set loss, once all is trained together, and the representation loss.
+
+        Implicit gradients lack the step size: it stands before the loss, so that both count.
+        """
         if not batch.joint:
             vector = self._vector(batch.images)
             return {"sets": vector.new_zeros(()), "vectors": self._distance(vector, batch)}
         prediction, vector, start = self._predict(batch, None)
         loss = self.criterion(prediction, batch.elements, batch.mask).mean()
+        loss = loss * (self.decoder.step_size if self.implicit else 1)
         if start is not None and self.queries is not None:
             loss = loss + self.queries.criterion(start, batch.elements, batch.mask).mean()
         return {"sets": loss, "vectors": self._distance(vector, batch)}
@@ -160,6 +158,12 @@ class Descent(nn.Module):
         else:
             vector = self._vector(batch.images)
             initial = self._start(batch)
+        if self.adaptive:
+            return (
+                decode_adaptively(self.decoder, vector, steps=steps, initial=initial),
+                vector,
+                None,
+            )
         return self.decoder(vector, steps=steps, initial=initial), vector, start
 
     def _vector(self, inputs: Tensor) -> Tensor:
@@ -195,11 +199,7 @@ class Listing(nn.Module):
         self.criterion = SetPredictionLoss(matching_error)
 
     def forward(
-        self,
-        batch: Batch,
-        *,
-        steps: int | None = None,
-        generator: torch.Generator | None = None,
+        self, batch: Batch, *, steps: int | None = None, generator: Random = None
     ) -> SetPrediction:
         """Predict sets; there are no steps, and nothing is drawn."""
         prediction: SetPrediction = self.decoder(self.source(batch.images))
@@ -222,11 +222,7 @@ class Points(nn.Module):
         )
 
     def forward(
-        self,
-        batch: Batch,
-        *,
-        steps: int | None = None,
-        generator: torch.Generator | None = None,
+        self, batch: Batch, *, steps: int | None = None, generator: Random = None
     ) -> SetPrediction:
         """Predict sets; the generator draws the points."""
         prediction: SetPrediction = self.decoder(self.source(batch.images), generator=generator)
@@ -267,11 +263,7 @@ class Reader(nn.Module):
         )
 
     def forward(
-        self,
-        batch: Batch,
-        *,
-        steps: int | None = None,
-        generator: torch.Generator | None = None,
+        self, batch: Batch, *, steps: int | None = None, generator: Random = None
     ) -> SetPrediction:
         """Predict sets; the generator draws the start of the slots."""
         drawn = {"generator": generator} if self.draws else {}

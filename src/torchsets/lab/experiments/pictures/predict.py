@@ -89,6 +89,11 @@ def _run(config: Pictures, recorder: Recorder, target: Target) -> None:
                 ways[label] = found.way
                 _measure(recorder, target, label, found, test.sets, history.seconds)
                 _compare(config, recorder, target, (name, source, pooling), found, test.sets)
+                if isinstance(model, Descent) and config.adaptive_steps:
+                    model.adaptive = True
+                    adaptive = predict(model, test, config.adaptive_steps)
+                    model.adaptive = False
+                    _measure(recorder, target, f"{label}, adaptive", adaptive, test.sets, 0.0)
                 if real is not None:
                     _measure_real(config, recorder, target, label, model, real)
     first = Split(test.images[:FOLLOWED], test.sets.select(slice(FOLLOWED)))
