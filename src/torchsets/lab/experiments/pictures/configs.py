@@ -204,11 +204,8 @@ _AXES = (
     "seed",
     "device",
 )
-_FIXED = tuple(
-    name
-    for name in Pictures.__dataclass_fields__
-    if name not in _AXES and name not in ("layers", "rounds", "set_steps", "joint_from")
-)
+_FIXED = tuple(name for name in Pictures.__dataclass_fields__ if name not in _AXES)
+_OURS = (*_FIXED[1:], "supervise")  # pictures of our own are no variant
 
 _SCALES: Mapping[str, Mapping[str, Json]] = {
     "smoke": {
@@ -271,7 +268,7 @@ def _tables(*keys: str) -> tuple[Table, ...]:
             key,
             takes={"smoke": "30 s", "cpu": "80 min", "full": "weeks"},
             seeds={"full": 6} if key in THESIS else {},
-            fixed=_FIXED if key in THESIS else _FIXED[1:],  # pictures of our own are no variant
+            fixed=_FIXED if key in THESIS else _OURS,
             thesis=key != "dspn-boxes",
         )
         for key in keys
