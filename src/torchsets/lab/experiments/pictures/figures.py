@@ -49,9 +49,10 @@ def draw_pictures(
     label, way = max(ways.items(), key=lambda one: len(one[1].elements))  # the first of the longest
     for index in range(min(_DRAWN, len(test.images))):
         wanted = test.sets.elements[index, test.sets.mask[index]]
-        picture = MovingMatrix([grey(test.images[index])], range=(0.0, 1.0), title="picture")
+        picture = grey(test.images[index])
         if target == "states":
-            frames = object_frames(label, way, index, wanted, first=picture)
+            panel = MovingMatrix([picture], range=(0.0, 1.0), title="picture")
+            frames = object_frames(label, way, index, wanted, first=panel)
         else:
             frames = box_frames(label, way, index, wanted, picture)
         recorder.add_figure(
@@ -69,20 +70,20 @@ _CAPTIONS = {
     "opaque as they are present. Below, for each true object, what is said about it by the slot "
     "that the best matching gives it; wrong attributes are in brackets with what would be right. "
     f"Near: within {NEAR:g} of the right position, and present.",
-    "boxes": "Blue boxes are present, red ones are not. The true boxes stand beside them.",
+    "boxes": "Predicted boxes over the picture: blue ones are present, red ones are not. Beside "
+    "them the true boxes.",
 }
 
 
 def box_frames(
-    label: str, way: Trajectory, index: int, wanted: Tensor, picture: FramePanel
+    label: str, way: Trajectory, index: int, wanted: Tensor, picture: list[list[float]]
 ) -> Frames:
-    """The picture, the true boxes (n, 4), and the predicted ones step by step."""
+    """The predicted boxes over the picture step by step, and the true ones (n, 4)."""
     boxes, presence = way.elements[:, index].clamp(0, 1), way.presence[:, index].clamp(0, 1)
     steps = list(range(len(boxes)))
     panels: list[FramePanel] = [
-        picture,
-        MovingBoxes([wanted.tolist()], [[1.0] * len(wanted)], title="true boxes"),
-        MovingBoxes(boxes.tolist(), presence.tolist(), title=label),
+        MovingBoxes(boxes.tolist(), presence.tolist(), title=label, picture=picture),
+        MovingBoxes([wanted.tolist()], [[1.0] * len(wanted)], title="true", picture=picture),
     ]
     if len(steps) > 1:
         loss = way.loss[:, index].clamp(min=1e-12).log10().tolist()
