@@ -43,7 +43,6 @@ from torchsets.lab.experiments.pictures.figures import draw_pictures, draw_preci
 from torchsets.lab.experiments.pictures.models import Descent, Predictor, build
 from torchsets.lab.records import Cell, Recorder
 from torchsets.lab.training import (
-    History,
     Settings,
     adam,
     late_decay,
@@ -83,17 +82,17 @@ def _run(config: Pictures, recorder: Recorder, target: Target) -> None:
     for name in config.models:
         for source in sources_of(name, config):
             for pooling in poolings_of(name, config):
-                model, history = _train(config, recorder, target, (name, source, pooling), training)
+                model, seconds = _train(config, recorder, target, (name, source, pooling), training)
                 found = predict(model, test, config.test_steps)
                 label = label_of(name, source, pooling)
                 ways[label] = found.way
-                _measure(recorder, target, label, found, test.sets, history.seconds)
+                _measure(recorder, target, label, found, test.sets, seconds)
                 _compare(config, recorder, target, (name, source, pooling), found, test.sets)
                 if isinstance(model, Descent) and config.adaptive_steps:
                     model.adaptive = True
                     adaptive = predict(model, test, config.adaptive_steps)
                     model.adaptive = False
-                    _measure(recorder, target, f"{label}, adaptive", adaptive, test.sets, 0.0)
+                    _measure(recorder, target, f"{label}, adaptive", adaptive, test.sets)
                 if real is not None:
                     _measure_real(config, recorder, target, label, model, real)
     first = Split(test.images[:FOLLOWED], test.sets.select(slice(FOLLOWED)))
@@ -119,7 +118,7 @@ def _train(
     target: Target,
     kind: tuple[str, str, str],
     training: Split,
-) -> tuple[Predictor, History]:
+) -> tuple[Predictor, float]:
     name, source, _ = kind
     seed_everything(config.seed)
     slots = OBJECTS[config.objects][1]
@@ -132,8 +131,9 @@ def _train(
     some = move(some, next(model.parameters()).device)
     if isinstance(model, Descent) and config.step_size is None:
         model.prepare(some)
+    seconds = 0.0
     if isinstance(model, Descent) and source == "stages":
-        train(
+        seconds += train(
             model.decoder,
             adam(model.decoder, 2 * config.learning_rate, implicit=implicit),
             model.set_half_loss,
@@ -141,13 +141,13 @@ def _train(
             recorder=recorder,
             task=f"sets/{task}",
             settings=Settings(config.set_steps, schedule=late_decay(0.5), seed=config.seed),
-        )
+        ).seconds
     if isinstance(model, Descent) and config.standardise:
         model.aim(some)
     updates = updates_of(name, source, config)
     joint_from = config.joint_from * updates if source == "stages" else 0
     slow = name == "slots"
-    history = train(
+    seconds += train(
         model,
         adam(model, config.learning_rate * (SLOT_RATE if slow else 1), implicit=implicit),
         model.loss,
@@ -162,8 +162,8 @@ def _train(
             clip=1.0 if slow else None,
             seed=config.seed,
         ),
-    )
-    return model, history
+    ).seconds
+    return model, seconds
 
 
 def _warm_up(share: float, *, start: float) -> float:
@@ -188,7 +188,7 @@ def _measure(
     label: str,
     found: Outcome,
     sets: SetBatch,
-    seconds: float,
+    seconds: float | None = None,
 ) -> None:
     """Record the numbers of one model in our own tables."""
     cells = []
@@ -204,8 +204,9 @@ def _measure(
         beside = {
             "size error": set_size_error(prediction.presence, sets.mask).item(),
             "sizes right in %": 100 * set_size_accuracy(prediction.presence, sets.mask).item(),
-            "minutes": seconds / 60,
         }
+        if seconds is not None:
+            beside["minutes"] = seconds / 60
         if step:
             beside["loss left in %"] = 100 * (found.loss[step - 1] / found.loss[0]).item()
             beside["at rest in %"] = 100 * found.at_rest[step - 1].item()
