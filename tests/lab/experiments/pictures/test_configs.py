@@ -40,6 +40,8 @@ def test_rendered_pictures_are_no_pictures_of_the_thesis(experiment):
     assert set(labels.values()) == {"dataset=rendered"}
     assert all(key.startswith("dspn/") for key in labels)
     assert experiment.variants(experiment.config_at("full"), "full") == {}
+    hybrid = experiment.variants(experiment.config_at("cpu", sources=("hybrid",)), "cpu")
+    assert set(hybrid.values()) == {"dataset=rendered, sources=hybrid"}
 
 
 def test_only_a_descent_has_stages_or_a_start_from_queries():

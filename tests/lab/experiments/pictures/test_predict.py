@@ -4,7 +4,7 @@ import torch
 from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
 from torchsets.lab.experiments.pictures.configs import DECODERS, IMAGES, SOURCES
-from torchsets.lab.experiments.pictures.data import BOXES, STATES, load_split
+from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
 from torchsets.lab.experiments.pictures.models import Descent, build
 from torchsets.lab.experiments.pictures.predict import label_of, predict
 from torchsets.padded import SetPrediction
@@ -122,3 +122,15 @@ def test_real_pictures_need_files(tmp_path, monkeypatch):
     assert real_pictures(SMOKE, "states") is None
     with pytest.raises(FileNotFoundError):
         load_split(IMAGES.config_at("full"), "states", training=True)
+
+
+def test_a_share_of_the_objects_is_missing_from_the_training_alone(split):
+    few = forget(split.sets, 0.3, seed=0)
+    assert 0.5 < few.mask.sum() / split.sets.mask.sum() < 0.9
+    assert not (few.mask & ~split.sets.mask).any()
+    assert (few.elements[~few.mask] == 0).all()
+    assert forget(split.sets, 0.0, seed=0).mask.equal(split.sets.mask)
+    noisy = IMAGES.config_at("smoke", missing=0.3)
+    assert load_split(noisy, "states", training=True).sets.mask.equal(few.mask)
+    test, whole = (load_split(one, "states", training=False) for one in (noisy, SMOKE))
+    assert test.sets.mask.equal(whole.sets.mask)

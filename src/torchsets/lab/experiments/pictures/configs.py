@@ -81,6 +81,7 @@ class Pictures:
         representation: Weight of the representation loss.
         standardise: Whether that loss is divided by the variance of the vectors.
         training_scenes: Scenes to train on. None: all there are.
+        missing: Share of the objects that the training does not know of, as with noisy labels.
         test_scenes: Scenes to measure on. None: all there are.
         real_pictures: Whether to measure on the real pictures on disk, too, at the same size.
         seed: Seed of the weights, the rendered scenes, the batches and the starts.
@@ -117,6 +118,7 @@ class Pictures:
     representation: float = 0.1
     standardise: bool = False
     training_scenes: int | None = None
+    missing: float = 0.0
     test_scenes: int | None = None
     real_pictures: bool = False
     seed: int = 0
@@ -136,7 +138,7 @@ class Pictures:
         check_at_least(1, self, "decoder_hidden", "layers", "rounds", "inner_steps", "test_steps")
         check_at_least(1, self, "training_scenes", "test_scenes")
         check_at_least(32, self, "size")
-        check_at_least(0, self, "representation", "decay_from", "joint_from")
+        check_at_least(0, self, "representation", "decay_from", "joint_from", "missing")
         if self.dataset == "rendered" and None in (self.training_scenes, self.test_scenes):
             raise ValueError("training_scenes and test_scenes must be numbers for rendered scenes")
 
@@ -196,7 +198,6 @@ THESIS = {
 _AXES = (
     "models",
     "poolings",
-    "sources",
     "supervise",
     "test_steps",
     "adaptive_steps",
@@ -205,7 +206,8 @@ _AXES = (
     "device",
 )
 _FIXED = tuple(name for name in Pictures.__dataclass_fields__ if name not in _AXES)
-_OURS = (*_FIXED[1:], "supervise")  # pictures of our own are no variant
+# In our own tables rendered pictures are no variant, and the rows say what the source is.
+_OURS = (*(name for name in _FIXED if name not in ("dataset", "sources")), "supervise")
 
 _SCALES: Mapping[str, Mapping[str, Json]] = {
     "smoke": {

@@ -125,7 +125,15 @@ def load_split(config: Pictures, target: str, *, training: bool) -> Split:
     else:
         found = _few_objects(clevr_pictures("train" if training else "val", size=config.size), high)
         found = ScenePictures(found.scenes[:count], found.images[:count])
-    return Split(found.images, _targets(found.scenes, config, target))
+    sets = _targets(found.scenes, config, target)
+    return Split(found.images, forget(sets, config.missing, config.seed) if training else sets)
+
+
+def forget(sets: SetBatch, share: float, seed: int) -> SetBatch:
+    """Drop a share of the elements at random, as if nobody had noted them down."""
+    generator = torch.Generator().manual_seed(seed)
+    mask = sets.mask & (torch.rand(sets.mask.shape, generator=generator) >= share)
+    return SetBatch(sets.elements.masked_fill(~mask.unsqueeze(-1), 0), mask)
 
 
 class RealPictures(NamedTuple):

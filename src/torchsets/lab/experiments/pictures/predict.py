@@ -232,7 +232,7 @@ def _compare(
     cells = []
     for step, prediction in found.after.items():
         row = DECODERS[name] + f" ({step} iters)" * (step > 0)
-        if table is not None and name != "implicit" and pooling == "fspool":
+        if table is not None and name in ("unrolled", "mlp", "lstm") and pooling == "fspool":
             values = target.precision(prediction, sets).tolist()
             cells += [
                 Cell(table, row, column, None, value)
