@@ -105,6 +105,7 @@ CONTRACT = {
     "torchsets.losses:present_chamfer_loss": (
         "(prediction, presence, target, target_mask=None, *, element='huber', size_weight=1.0)"
     ),
+    "torchsets.losses:set_size_loss": "(presence, sizes)",
     "torchsets.losses:nearest_neighbours": (
         "(elements, others, other_mask=None, *, mask=None, element='squared')"
     ),
@@ -126,6 +127,7 @@ CONTRACT = {
     "torchsets.decoders:DSPN.representation_loss": (
         "(self, vector, elements, mask=None, *, context=None)"
     ),
+    "torchsets.decoders:decode_adaptively": "(decoder, vector, *, steps=None, initial=None)",
     "torchsets.decoders:QueryDecoder": (
         "(inputs, hidden, *, slots, features, layers=6, heads=8, feedforward=None, dropout=0.0, "
         "norm_first=False, variable_size=True)"

@@ -26,7 +26,14 @@ LINES = [
     ["lab.records"],
     ["lab.training"],
     ["lab.experiments.experiment"],
-    ["lab.experiments.values", "lab.experiments.poolings", "lab.reports"],
+    [
+        "lab.experiments.values",
+        "lab.experiments.poolings",
+        "lab.experiments.objects",
+        "lab.experiments.picture_networks",
+        "lab.experiments.outcomes",
+        "lab.reports",
+    ],
     SUBJECT_AREAS,  # never another subject
     ["lab.experiments.digest"],
     ["lab.experiments"],

@@ -28,6 +28,7 @@ SUBJECTS = (
     "numbering",
     "clevr",
     "scenes",
+    "pictures",
     "digits",
 )
 
