@@ -29,6 +29,7 @@ SUBJECTS = (
     "clevr",
     "scenes",
     "digits",
+    "vqa",
 )
 
 __all__ = [
