@@ -96,8 +96,9 @@ def vqa_questions(split: str) -> VQAQuestions:
         FileNotFoundError: If a file is missing; it says where to get it.
     """
     names = file_names(split)
+    questions = _find(names["questions"])
     annotations = _find(names["annotations"]) if "annotations" in names else None
-    return read_vqa_questions(_find(names["questions"]), annotations)
+    return read_vqa_questions(questions, annotations)
 
 
 def file_names(split: str) -> dict[str, str]:

@@ -50,6 +50,7 @@ class CountVQA:
         epochs: Passes over the training questions.
         steps: Optimiser steps instead of epochs. None: those of the epochs.
         evaluations: How often to measure during the training. None: after each epoch.
+        toy_steps: Optimiser steps of counting modules on the toy task, for a figure.
         seed: Seed of the weights and the batches.
         device: auto, cpu or cuda.
     """
@@ -74,6 +75,7 @@ class CountVQA:
     epochs: int = 100
     steps: int | None = None
     evaluations: int | None = None
+    toy_steps: int = 1000
     seed: int = 0
     device: str = "auto"
 
@@ -83,7 +85,7 @@ class CountVQA:
         check_names("parts", (self.parts,), PARTS)
         check_at_least(1, self, "pairs", "test_pairs", "answers", "embedding", "question")
         check_at_least(1, self, "attention", "hidden", "objects", "batch_size", "half_life")
-        check_at_least(1, self, "epochs", "steps", "evaluations")
+        check_at_least(1, self, "epochs", "steps", "evaluations", "toy_steps")
 
 
 @dataclass(frozen=True)
@@ -203,6 +205,7 @@ COUNT_VQA = Experiment(
             "half_life": 2,
             "steps": 4,
             "evaluations": 2,
+            "toy_steps": 2,
         },
         "cpu": {
             "dataset": "synthetic",
@@ -281,7 +284,8 @@ ORDER_VQA = Experiment(
             "late_dropout": 0.2,
             "batch_size": 128,
             "learning_rate": 0.002,
-            "evaluations": 13,
+            "epochs": 8,
+            "evaluations": 8,
         },
         "full": {},
     },

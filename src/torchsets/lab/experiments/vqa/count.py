@@ -7,12 +7,15 @@ stand the number of boxes that non-maximum suppression leaves, and the plain sum
 from typing import NamedTuple
 
 import torch
-from torch import Tensor
+from torch import Tensor, nn
+from torch.nn.functional import cross_entropy
 
-from torchsets.data import Minibatches
+from torchsets.counting import Counter
+from torchsets.data import CountingSets, Minibatches, toy_counting_sets
 from torchsets.data.vqa import write_vqa_results
 from torchsets.lab.experiments.vqa.configs import COUNT_ROWS, QUESTION_ONLY, CountVQA
 from torchsets.lab.experiments.vqa.data import Asked, Data, Target, load_data
+from torchsets.lab.experiments.vqa.figures import draw_by_count, draw_functions, draw_scenes
 from torchsets.lab.experiments.vqa.models import (
     CounterFeatures,
     NMSFeatures,
@@ -22,6 +25,7 @@ from torchsets.lab.experiments.vqa.models import (
 )
 from torchsets.lab.experiments.vqa.selection import (
     answer_all,
+    by_true_count,
     curve_points,
     describe_tables,
     own_cells,
@@ -34,6 +38,8 @@ from torchsets.lab.training import History, Settings, pick_device, seed_everythi
 
 _COUNTS = {"counting": CounterFeatures, "nms": NMSFeatures, "sum": SumFeatures}
 _TIMED = 10  # steps to measure
+_SIDE, _NOISES, _TOY_BATCH = 0.2, (0.4, 0.7, 1.0), 1024  # of the toy task, as in the thesis' figure
+_TOY_RATE = 0.01
 _KINDS = ("Number", "Count", "All")
 _TEST_KINDS = ("Yes/No", "Number", "Other", "All")
 
@@ -52,13 +58,20 @@ def run(config: CountVQA, recorder: Recorder) -> None:
     recorder.add_data("training questions", data.training.digest())
     prefix = table_prefix("vqa-count", config.dataset)
     describe_tables(recorder, prefix, data)
+    by_row: dict[str, dict[int, float]] = {}
     for name in config.models:
-        trained, row = train_answerer(config, recorder, name, data), COUNT_ROWS[name]
+        trained = train_answerer(config, recorder, name, data)
+        row = COUNT_ROWS[name] + data.part
         if data.measured is not None:
             predicted = answer_all(trained.model, data.measured)
             recorder.add_results(own_cells(prefix, row, data.measured, predicted, trained.seconds))
             if config.parts == "train":
                 recorder.add_results(_validation_cells(row, data.measured, predicted))
+            by_row[row] = by_true_count(data.measured, predicted)
+            draw_scenes(recorder, name, trained.model, data.measured, data.classes)
+        if isinstance(trained.model.count, CounterFeatures):
+            toys = {noise: _train_toy(config, recorder, noise) for noise in _NOISES}
+            draw_functions(recorder, trained.model.count.counter, toys)
         if data.test is not None:
             predicted = answer_all(trained.model, data.test)
             if data.test.questions.answers is not None:
@@ -66,6 +79,7 @@ def run(config: CountVQA, recorder: Recorder) -> None:
             answers = [data.classes[one] for one in predicted.tolist()]
             path = recorder.folder / f"answers-{name}.json"
             write_vqa_results(path, data.test.questions.question_ids, answers)
+    draw_by_count(recorder, by_row)
 
 
 def build_model(config: CountVQA, name: str, data: Data) -> SoftAttentionNet:
@@ -134,6 +148,34 @@ def train_answerer(config: CountVQA, recorder: Recorder, name: str, data: Data) 
     )
     model.eval()
     return Trained(model, history, step_seconds(model, loss, map(draw, range(_TIMED))))
+
+
+def _train_toy(config: CountVQA, recorder: Recorder, noise: float) -> Counter:
+    """A counting module that the toy task trained, to compare its functions with."""
+    seed_everything(config.seed)
+    counter = Counter(config.objects)
+    project = nn.Linear(config.objects + 1, config.objects + 1)
+
+    def draw(step: int, generator: torch.Generator) -> CountingSets:
+        del step
+        return toy_counting_sets(
+            _TOY_BATCH, side=_SIDE, noise=noise, boxes=config.objects, generator=generator
+        )
+
+    def loss(sets: CountingSets) -> Tensor:
+        return cross_entropy(project(counter(sets.boxes, sets.weights)), sets.counts)
+
+    model = nn.ModuleList([counter, project]).to(pick_device(config.device))
+    train(
+        model,
+        torch.optim.Adam(model.parameters(), lr=_TOY_RATE),
+        loss,
+        draw,
+        recorder=recorder,
+        task=f"toy task/q={noise:g}",
+        settings=Settings(config.toy_steps, seed=config.seed),
+    )
+    return counter
 
 
 def _validation_cells(row: str, asked: Asked, predicted: Tensor) -> list[Cell]:

@@ -34,6 +34,8 @@ from torchsets.lab.experiments.vqa.models import VQABatch
 from torchsets.sets import Sets
 from torchsets.text import Vocabulary
 
+_PUBLISHED = 443_757  # training questions of VQA v2
+_WITH_VALIDATION = _PUBLISHED + 214_354
 SEEDS = {"train": 0, "val": 1, "test": 2}
 """Of synthetic questions."""
 _BAN_WORDS = 14
@@ -114,6 +116,15 @@ class Data(NamedTuple):
     words: Vocabulary
     classes: tuple[str, ...]
     scenes: SyntheticVQA | None
+
+    @property
+    def part(self) -> str:
+        """What a row adds to its name if the files hold a part of VQA v2."""
+        count, measured = len(self.training.questions), self.measured
+        if self.scenes is not None or count in (_PUBLISHED, _WITH_VALIDATION):
+            return ""
+        others = "" if measured is None else f" and {len(measured.questions)}"
+        return f", part of VQA v2: {count}{others} questions"
 
     @property
     def measured(self) -> Asked | None:

@@ -57,6 +57,15 @@ def true_counts(questions: VQAQuestions) -> Tensor:
     return counted.masked_fill(~asks, -1)
 
 
+def chosen_questions(asked: Asked, count: int) -> Tensor:
+    """The places of some counting questions, spread over all of them; else of any."""
+    places = (true_counts(asked.questions) >= 0).nonzero().squeeze(1)
+    if len(places) == 0:
+        places = torch.arange(len(asked.questions))
+    count = min(count, len(places))
+    return places[torch.linspace(0, len(places) - 1, count).long()]
+
+
 def by_true_count(asked: Asked, predicted: Tensor) -> dict[int, float]:
     """The VQA accuracy of counts in per cent, by what most people counted."""
     accuracy, counts = accuracies(asked, predicted), true_counts(asked.questions)
