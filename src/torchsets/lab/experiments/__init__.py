@@ -30,6 +30,7 @@ SUBJECTS = (
     "scenes",
     "pictures",
     "digits",
+    "vqa",
 )
 
 __all__ = [
