@@ -13,7 +13,7 @@ SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
     ["_catalogue", "_ragged", "_tables"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "giou", "mlp", "resnet"],
     ["attention"],
     ["transformer"],
     ["sets", "collating", "flat", "graphs", "text"],

@@ -176,11 +176,7 @@ class Sets:
             ) from error
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the sets to a safetensors file (no pickle); an existing file is replaced.
-
-        Raises:
-            ValueError: If labels or keys are neither numbers nor text.
-        """
+        """Write to a safetensors file (no pickle); labels and keys must be numbers or text."""
         path = Path(path)
         # A new file takes the place of the old one, which may be mapped by these very sets.
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
