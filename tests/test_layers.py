@@ -12,8 +12,8 @@ ROOT = Path(torchsets.__file__).parent
 SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
-    ["_catalogue"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
+    ["_catalogue", "_ragged", "_tables"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "giou", "mlp", "resnet"],
     ["attention"],
     ["transformer"],
     ["sets", "collating", "flat", "graphs", "text"],

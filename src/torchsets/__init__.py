@@ -35,6 +35,7 @@ _AREAS = (
     "decoders",
     "encoders",
     "flat",
+    "giou",
     "graphs",
     "interop",
     "lab",
