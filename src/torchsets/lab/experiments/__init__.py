@@ -29,6 +29,7 @@ SUBJECTS = (
     "clevr",
     "scenes",
     "digits",
+    "estimators",
 )
 
 __all__ = [
