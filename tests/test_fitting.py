@@ -88,9 +88,7 @@ def test_a_broken_loss_says_in_which_epoch_before_the_weights_break(value):
         return model.weight.sum() * (value if next(calls) == 4 else 1)
 
     with pytest.raises(FloatingPointError, match=r"got (nan|inf|-inf) in epoch 3; lower"):
-        fit_epochs(
-            model, optimiser, loss, 4, epochs=9, batch_size=2, generator=torch.Generator()
-        )
+        fit_epochs(model, optimiser, loss, 4, epochs=9, batch_size=2, generator=torch.Generator())
     assert model.weight.isfinite().all()
 
 

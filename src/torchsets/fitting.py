@@ -124,9 +124,7 @@ def fit_epochs(
         FloatingPointError: If the loss is nan or infinite; says in which epoch.
     """
     per_epoch = math.ceil(count / batch_size)
-    steps = OptimiserSteps(
-        model, optimiser, steps=epochs * per_epoch, schedule=schedule, clip=clip
-    )
+    steps = OptimiserSteps(model, optimiser, steps=epochs * per_epoch, schedule=schedule, clip=clip)
     history: list[Line] = []
     best, kept = math.inf, None
     batches: tuple[Tensor, ...] = ()
@@ -135,7 +133,7 @@ def fit_epochs(
     def compute(step: int) -> tuple[Tensor, Terms]:
         nonlocal batches
         if step % per_epoch == 0:
-            batches = torch.randperm(count, generator=generator).split(batch_size)
+            batches = torch.split(torch.randperm(count, generator=generator), batch_size)
         value = loss(batches[step % per_epoch])
         return value, {"loss": value}
 

@@ -1,5 +1,3 @@
-import warnings
-
 import numpy as np
 import pytest
 import torch
@@ -115,7 +113,7 @@ def test_partial_fit_goes_on_where_it_was(data):
         online.partial_fit(X[20:], y[20:])
     assert online.n_iter_ == 30
     assert online.score(X, y) > 0.9
-    with pytest.raises(ValueError, match="y must be among classes .* got 'none'"):
+    with pytest.raises(ValueError, match=r"y must be among classes .* got 'none'"):
         online.partial_fit(X[:1], ["none"])
     with pytest.raises(ValueError, match="'balanced' needs all sets at once"):
         SetClassifier(class_weight="balanced").partial_fit(X, y, classes=["few", "many"])
@@ -143,14 +141,10 @@ def test_works_inside_scikit_learn(data):
     assert cross_val_score(quick, Sets.from_list(X), y, cv=2, scoring="roc_auc").min() > 0.7
     scaled = make_pipeline(ElementTransformer(StandardScaler()), quick)
     assert cross_val_predict(scaled, tuple(X), y, cv=2, method="predict_proba").shape == (40, 2)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", FutureWarning)
-        stack = StackingClassifier(
-            [("network", quick), ("plain", make_pipeline(SetStatistics(), LogisticRegression()))],
-            cv=2,
-        )
-        assert stack.fit(X, y).score(X, y) > 0.7
-        assert CalibratedClassifierCV(quick, cv=2).fit(X, y).score(X, y) > 0.7
+    plain = make_pipeline(SetStatistics(), StandardScaler(), LogisticRegression())
+    stack = StackingClassifier([("network", quick), ("plain", plain)], cv=2)
+    assert stack.fit(X, y).score(X, y) > 0.7
+    assert CalibratedClassifierCV(quick, cv=2).fit(X, y).score(X, y) > 0.7
 
 
 @pytest.mark.slow  # starts two processes, which import torch
@@ -187,11 +181,11 @@ def test_targets_are_checked(data):
         SetClassifier().fit(X, None)
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         SetClassifier().fit(X, y[:3])
-    with pytest.raises(ValueError, match="y must have at least 2 classes, got 1 class"):
+    with pytest.raises(ValueError, match="y must have at least 2 classes, got 1 class: 1"):
         SetClassifier().fit(X, [1] * len(X))
     with pytest.raises(ValueError, match=r"sample_weight must have shape \(40,\), got \(3,\)"):
         SetClassifier().fit(X, y, [1, 2, 3])
     with pytest.raises(NotFittedError, match="not fitted yet"):
         SetClassifier().predict(X)
-    with pytest.raises(FloatingPointError, match="loss must be finite, got .* lower learning_rate"):
+    with pytest.raises(FloatingPointError, match=r"loss must be finite, got .* lower"):
         SetClassifier(learning_rate=1e30, hidden=4, max_epochs=9).fit(X, y)

@@ -26,5 +26,5 @@ def test_the_size_of_a_set_counts(generator):
 
 
 def test_an_unknown_pooling_is_named():
-    with pytest.raises(ValueError, match="pooling must be one of fspool, .* got 'median'"):
+    with pytest.raises(ValueError, match=r"pooling must be one of fspool, .* got 'median'"):
         SetNetwork(3, 2, pooling="median")

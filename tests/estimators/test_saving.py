@@ -87,7 +87,7 @@ def test_a_network_of_ones_own_is_given_again(sets, tmp_path):
 
 def test_a_file_that_holds_something_else_is_named(sets, tmp_path):
     SetRegressor(**SMALL).fit(sets, np.arange(12.0)).save(tmp_path / "regressor")
-    with pytest.raises(ValueError, match="holds a SetRegressor; read it with SetRegressor.load"):
+    with pytest.raises(ValueError, match=r"holds a SetRegressor; read it with SetRegressor.load"):
         SetClassifier.load(tmp_path / "regressor")
     with pytest.raises(ValueError, match="has no network of its own; leave out network"):
         SetRegressor.load(tmp_path / "regressor", network=tied)

@@ -110,7 +110,7 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
         self.classes_, codes = np.unique(labels, return_inverse=True)
         if len(np.unique(codes[weights > 0])) < 2:
             raise ValueError(
-                f"y must have at least 2 classes, got 1 class: {labels[weights > 0][0]!r}"
+                f"y must have at least 2 classes, got 1 class: {labels[weights > 0].tolist()[0]!r}"
             )
         self._begin(sets, len(self.classes_))
         self._learn_classes(sets, labels, codes, weights, once=False)
@@ -146,7 +146,9 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
             )
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
-            raise ValueError(f"y must be among classes {self.classes_}, got {unknown[0]!r}")
+            raise ValueError(
+                f"y must be among classes {self.classes_}, got {unknown.tolist()[0]!r}"
+            )
         codes = np.searchsorted(self.classes_, labels)
         weights = check_weights(sample_weight, len(sets))
         self._learn_classes(sets, labels, codes, weights, once=True)

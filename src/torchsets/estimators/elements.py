@@ -13,7 +13,11 @@ from torchsets.estimators.trained import check_features
 from torchsets.sets import Sets
 
 
-class ElementTransformer(TransformerMixin, BaseEstimator, auto_wrap_output_keys=None):
+class ElementTransformer(
+    TransformerMixin,
+    BaseEstimator,
+    auto_wrap_output_keys=None,  # type: ignore[call-arg]  # sets are no columns
+):
     """Fit a transformer on all elements of all sets, and apply it to each of them.
 
     So ``StandardScaler``, ``PCA`` and their like can stand in a pipeline before an estimator of

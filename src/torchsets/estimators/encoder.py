@@ -63,6 +63,7 @@ class SetEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavesItself,
         (20, 8)
     """
 
+    module_: SetModel
     _at_least_one = (*TrainedEstimator._at_least_one, "latent")
     _saved = ("n_features_in_", "mean_", "scale_", "slots_", "history_", "n_iter_", "_seed")
 

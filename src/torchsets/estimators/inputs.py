@@ -127,7 +127,7 @@ def _check_finite(sets: Sets, name: str) -> None:
     places, columns = wrong.nonzero(as_tuple=True)
     owners = torch.searchsorted(sets.sizes.cumsum(0), places, right=True)
     value = "nan" if sets.values[places[0], columns[0]].isnan() else "infinity"
-    count = len(owners.unique())
+    count = len(set(owners.tolist()))
     raise ValueError(
         f"{name} must be finite, got {value} in set {owners[0]}, feature {columns[0]} "
         f"({count} set{'s' * (count > 1)}); remove or impute such elements"

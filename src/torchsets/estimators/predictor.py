@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_consistent_length, check_is_fitted
-from torch import Tensor
+from torch import Tensor, nn
 
 from torchsets.estimators.inputs import read_sets
 from torchsets.estimators.saving import SavesItself
@@ -73,6 +73,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
         1
     """
 
+    module_: SetModel
     _at_least_one = (*TrainedEstimator._at_least_one, "latent")
     _saved = (
         "n_features_in_",
@@ -137,8 +138,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
         check_consistent_length(inputs, targets)
         weights = check_weights(sample_weight, len(inputs))
         self.slots_ = check_slots(self.slots, int(targets.sizes.max()), "y")
-        values = targets.values
-        self.target_mean_, self.target_scale_ = moments(values, None if self.standardise else 0)
+        self.target_mean_, self.target_scale_ = moments(targets.values, wanted=self.standardise)
         self._begin(inputs, self.latent)
         scaled, wanted = self._scaled(inputs), self._scaled_targets(targets)
         self.module_.prepare(*self._batch(scaled, torch.arange(min(len(scaled), self.batch_size))))
@@ -202,7 +202,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
 
     def _make_module(self, outputs: int) -> SetModel:
         if self.network is None and self.decoder in TOKEN_DECODERS:
-            reader = MLP(self.n_features_in_, self.hidden, outputs, layers=self.layers)
+            reader: nn.Module = MLP(self.n_features_in_, self.hidden, outputs, layers=self.layers)
         else:
             reader = super()._make_module(outputs)
         features = len(self.target_mean_)
@@ -224,7 +224,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
 def _is_table_of_vectors(X: Any) -> bool:
     """Whether these are rows of numbers: a 2-d array, tensor or table, or a list of flat rows."""
     if hasattr(X, "ndim"):
-        return X.ndim == 2 and getattr(X.dtype, "kind", "f") != "O" if hasattr(X, "dtype") else True
+        return bool(X.ndim == 2)
     if isinstance(X, (list, tuple)) and len(X):
         return np.ndim(X[0]) == 1 and len(X[0]) > 0
     return False

@@ -127,7 +127,7 @@ class SetRegressor(RegressorMixin, SavesItself, TrainedEstimator):
             raise ValueError(
                 f"{type(self).__name__} requires y to be passed, but the target y is None"
             )
-        targets = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        targets = check_array(y, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="y")
         check_consistent_length(sets, targets)
         if targets.ndim > 2:
             raise ValueError(f"y must have shape (S,) or (S, K), got {targets.shape}")

@@ -57,7 +57,7 @@ class SavesItself:
         path = Path(path)
         unfinished = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            save_model(self.module_, str(unfinished), {_KEY: json.dumps(header)})  # type: ignore[attr-defined]
+            save_model(self.module_, str(unfinished), {_KEY: json.dumps(header)})
             unfinished.replace(path)
         except SafetensorError as error:
             raise OSError(f"cannot write {path}: {error}") from error
@@ -94,7 +94,7 @@ class SavesItself:
             )
         given = {"network": network} if header["own_network"] else {}
         parameters = {name: _from_json(value) for name, value in header["parameters"].items()}
-        estimator = cls(**parameters, **given, device=device)
+        estimator = cls(**parameters, **given, device=device)  # type: ignore[call-arg]  # a subclass's
         for name, value in header["fitted"].items():
             setattr(estimator, name, _from_json(value))
         # The initial weights are drawn before they are replaced: keep the caller's randomness.

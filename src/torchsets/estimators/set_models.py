@@ -125,5 +125,7 @@ def check_slots(slots: int | None, largest: int, name: str) -> int:
     if slots is None:
         return max(1, largest)
     if slots < max(1, largest):
-        raise ValueError(f"slots must be at least the largest set of {name}, {largest}, got {slots}")
+        raise ValueError(
+            f"slots must be at least the largest set of {name}, {largest}, got {slots}"
+        )
     return int(slots)

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Integral, Real
+from numbers import Integral
 from typing import Any, ClassVar
 
 import numpy as np
@@ -32,7 +32,13 @@ _CLIP = 10.0  # keeps a single bad batch from undoing an epoch; rarely reached
 class TrainedEstimator(BaseEstimator):
     """The part of an estimator that does not depend on what is predicted."""
 
-    _at_least_one: ClassVar = ("hidden", "layers", "max_epochs", "batch_size", "patience")
+    _at_least_one: ClassVar[tuple[str, ...]] = (
+        "hidden",
+        "layers",
+        "max_epochs",
+        "batch_size",
+        "patience",
+    )
 
     def _check_parameters(self) -> None:
         """Raise ``ValueError`` or ``TypeError`` for parameters that ``__init__`` just stored."""
@@ -42,7 +48,7 @@ class TrainedEstimator(BaseEstimator):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if not isinstance(self.learning_rate, Real) or not self.learning_rate > 0:
+        if not isinstance(self.learning_rate, (int, float)) or not self.learning_rate > 0:
             raise ValueError(f"learning_rate must be above 0, got {self.learning_rate!r}")
         if not 0 < self.validation_fraction < 1:
             raise ValueError(
@@ -67,7 +73,7 @@ class TrainedEstimator(BaseEstimator):
         self._check_parameters()
         device = find_device(self.device)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
-        self.mean_, self.scale_ = moments(sets.values, weights=None if self.standardise else 0)
+        self.mean_, self.scale_ = moments(sets.values, wanted=self.standardise)
         with seeded(self._seed, device):
             self._build(outputs, device)
         self.history_: list[Line] = []
@@ -84,9 +90,7 @@ class TrainedEstimator(BaseEstimator):
             )
         module = self.network(features, outputs)
         if not isinstance(module, nn.Module):
-            raise TypeError(
-                f"network must return a torch.nn.Module, got {type(module).__name__}"
-            )
+            raise TypeError(f"network must return a torch.nn.Module, got {type(module).__name__}")
         return module
 
     def _optimiser(self) -> torch.optim.Optimizer:
@@ -113,7 +117,7 @@ class TrainedEstimator(BaseEstimator):
         chosen = weights.nonzero().squeeze(1)
         weights = weights / weights[chosen].mean()
         with seeded(self._seed + self.n_iter_, device) as generator, self._progress(once) as show:
-            valid = None
+            valid: Tensor = chosen[:0]
             if self.early_stopping and not once:
                 chosen, valid = self._hold_out(chosen, stratify)
             if not once or not hasattr(self, "optimiser_"):
@@ -123,7 +127,7 @@ class TrainedEstimator(BaseEstimator):
                 return (weights[index].to(device) * losses(index)).mean()
 
             def valid_loss() -> float:
-                sums = [float(mean(part)) * len(part) for part in valid.split(256)]
+                sums = [float(mean(part)) * len(part) for part in torch.split(valid, 256)]
                 return sum(sums) / len(valid)
 
             history = fit_epochs(
@@ -136,7 +140,7 @@ class TrainedEstimator(BaseEstimator):
                 generator=generator,
                 schedule=None if once else _decay,
                 clip=_CLIP,
-                validate=None if valid is None else valid_loss,
+                validate=valid_loss if len(valid) else None,
                 patience=self.patience,
                 report=lambda line: show(int(line["epoch"]), line["loss"]),
             )
@@ -147,8 +151,8 @@ class TrainedEstimator(BaseEstimator):
         count = round(self.validation_fraction * len(chosen))
         if not 1 <= count < len(chosen):
             raise ValueError(
-                f"early_stopping needs sets to hold out: validation_fraction={self.validation_fraction} "
-                f"of {len(chosen)} sets leaves none"
+                "early_stopping needs sets to hold out: validation_fraction="
+                f"{self.validation_fraction} of {len(chosen)} sets leaves none"
             )
         classes = None if stratify is None else stratify[chosen.numpy()]
         if classes is not None:
@@ -179,14 +183,14 @@ class TrainedEstimator(BaseEstimator):
 
     def _outputs(self, sets: Sets, forward: Callable[[Tensor], Tensor]) -> Tensor:
         """Apply ``forward`` to numbers of sets of about one size; put the rows in order again."""
-        order = sets.sizes.argsort(stable=True)
-        parts = []
+        order = sets.sizes.argsort(stable=True, descending=True)
+        parts, start = [], 0
         with torch.no_grad():
-            while len(order):
-                largest_first = order.flip(0)
-                count = max(1, _ELEMENTS_AT_ONCE // max(1, int(sets.sizes[largest_first[0]])))
-                parts.append((largest_first[:count], forward(largest_first[:count]).cpu()))
-                order = order[: len(order) - count]
+            while start < len(order):
+                largest = max(1, int(sets.sizes[order[start]]))
+                chosen = order[start : start + max(1, _ELEMENTS_AT_ONCE // largest)]
+                parts.append((chosen, forward(chosen).cpu()))
+                start += len(chosen)
         index = torch.cat([part for part, _ in parts])
         return torch.cat([rows for _, rows in parts])[index.argsort()]
 
@@ -208,7 +212,7 @@ class TrainedEstimator(BaseEstimator):
 def check_features(estimator: Any, X: Any, sets: Sets, *, reset: bool) -> None:
     """Set ``n_features_in_`` (and the names of features that have some), or compare with it."""
     features = sets.values.shape[1]
-    names = getattr(X, "feature_names", None)
+    names = getattr(X, "names", None) if isinstance(X, Sets) else None
     if reset:
         estimator.n_features_in_ = features
         if names is not None:
@@ -239,14 +243,18 @@ def check_weights(sample_weight: ArrayLike | None, count: int) -> NDArray[np.flo
     return weights
 
 
-def moments(values: Tensor, weights: int | None = None) -> tuple[NDArray[Any], NDArray[Any]]:
-    """Mean and spread of each feature, (D,); 0 and 1 for features without spread, or if asked."""
+def moments(values: Tensor, *, wanted: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:
+    """Mean and spread of each feature, (D,); 0 and 1 if they are not wanted.
+
+    A feature without spread has the spread 1.
+    """
     features = values.shape[1]
-    if weights == 0 or len(values) == 0:
+    if not wanted or len(values) == 0:
         return np.zeros(features), np.ones(features)
     exact = values.double()
     mean, scale = exact.mean(dim=0), exact.std(dim=0, correction=0)
-    return mean.numpy(), torch.where(scale > 1e-12 * mean.abs().clamp(min=1e-290), scale, 1).numpy()
+    # The spread of a constant is rounding, which grows with the constant.
+    return mean.numpy(), torch.where(scale > 1e-12 * mean.abs(), scale, 1).numpy()
 
 
 def scale_sets(sets: Sets, mean: NDArray[Any], scale: NDArray[Any]) -> Sets:

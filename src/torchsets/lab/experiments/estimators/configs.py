@@ -48,9 +48,7 @@ class CrossValidate:
 def split_cross_validate(table: str, config: CrossValidate) -> dict[str, CrossValidate]:
     """One dataset each."""
     del table
-    return {
-        name: replace(config, datasets=(name,)) for name in DATASETS if name in config.datasets
-    }
+    return {name: replace(config, datasets=(name,)) for name in DATASETS if name in config.datasets}
 
 
 CROSS_VALIDATE = Experiment(
