@@ -34,6 +34,8 @@ _AREAS = (
     "data",
     "decoders",
     "encoders",
+    "estimators",
+    "fitting",
     "flat",
     "giou",
     "graphs",

@@ -31,6 +31,7 @@ SUBJECTS = (
     "pictures",
     "digits",
     "vqa",
+    "estimators",
 )
 
 __all__ = [
