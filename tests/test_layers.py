@@ -21,7 +21,7 @@ LINES = [
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],
     ["fitting"],
-    ["estimators", "interop"],
+    ["estimators", "interop", "pytest_plugin"],
     ["lab.typed", "lab.signals"],
     ["lab.figures"],
     ["lab.records"],
