@@ -104,7 +104,7 @@ def test_the_same_code_has_the_same_digest_wherever_it_is(package, monkeypatch):
             id="annotation-of-a-variable",
         ),
         pytest.param(
-            "lab/training/progress.py",
+            "_progress.py",
             "_SECONDS_BETWEEN_UPDATES = 0.2",
             "_SECONDS_BETWEEN_UPDATES = 0.3",
             id="progress-bar",

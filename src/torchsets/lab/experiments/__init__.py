@@ -28,7 +28,10 @@ SUBJECTS = (
     "numbering",
     "clevr",
     "scenes",
+    "pictures",
     "digits",
+    "vqa",
+    "estimators",
 )
 
 __all__ = [

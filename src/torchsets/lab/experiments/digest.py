@@ -15,6 +15,7 @@ from pathlib import Path
 _ROOT = Path(__file__).parents[2]
 _NO_NUMBERS = (  # they record, draw or watch what was computed elsewhere
     "torchsets._extras",
+    "torchsets._progress",
     "torchsets.lab.figures",
     "torchsets.lab.records",
     "torchsets.lab.reports",

@@ -6,20 +6,16 @@ process that watches several runs.
 
 import json
 import os
-import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from torchsets._extras import import_extra
+from torchsets._progress import Show, now_and_then, show_steps
 from torchsets.lab.training.processes import is_first
 
-_SECONDS_BETWEEN_UPDATES = 0.2
 _SECONDS_BETWEEN_FILES = 1.0
 _SECONDS_BETWEEN_LINES = 30.0
-
-Show = Callable[[int, float], None]
 
 
 @contextmanager
@@ -30,54 +26,9 @@ def show_progress(task: str, *, start: int, steps: int) -> Iterator[Show]:
         yield lambda step, loss: None
     elif watched:
         yield _file_writer(Path(watched), task, start=start, steps=steps)
-    elif sys.stderr.isatty() and _has_rich():
-        with _bar(task, start=start, steps=steps) as show:
-            yield show
     else:
-        yield _line_writer(task, start=start, steps=steps)
-
-
-def _has_rich() -> bool:
-    try:
-        import_extra("rich.progress", "app")
-    except ImportError:  # a training must not end because nobody can watch it
-        return False
-    return True
-
-
-@contextmanager
-def _bar(task: str, *, start: int, steps: int) -> Iterator[Show]:
-    rich = import_extra("rich.progress", "app")
-    console = import_extra("rich.console", "app").Console(stderr=True)
-    columns = (
-        rich.TextColumn("{task.description}"),
-        rich.BarColumn(bar_width=12),
-        rich.TextColumn("{task.completed:.0f}/{task.total:.0f}"),
-        rich.TextColumn("{task.fields[loss]}"),
-        rich.TimeRemainingColumn(),
-    )
-    with rich.Progress(*columns, console=console) as bar:
-        row = bar.add_task(task, total=steps, completed=start, loss="")
-        began = time.perf_counter()
-
-        def show(step: int, loss: float, now: float) -> None:
-            speed = (step - start) / max(now - began, 1e-9)  # the first call may come at once
-            bar.update(row, completed=step, loss=f"loss {loss:.2e}, {speed:.0f} steps/s")
-
-        yield _now_and_then(show, _SECONDS_BETWEEN_UPDATES, last=steps)
-
-
-def _line_writer(task: str, *, start: int, steps: int) -> Show:
-    began = time.perf_counter()
-
-    def show(step: int, loss: float, now: float) -> None:
-        left = (steps - step) * (now - began) / max(1, step - start)
-        line = f"{task}: step {step} of {steps}, loss {loss:.2e}, {left:.0f} s left"
-        with suppress(OSError):  # the terminal or pipe may be closed
-            print(line, file=sys.stderr, flush=True)
-
-    # A short training says nothing: the first line comes after a while.
-    return _now_and_then(show, _SECONDS_BETWEEN_LINES, shown=began)
+        with show_steps(task, start=start, steps=steps, seconds=_SECONDS_BETWEEN_LINES) as show:
+            yield show
 
 
 def _file_writer(path: Path, task: str, *, start: int, steps: int) -> Show:
@@ -91,23 +42,4 @@ def _file_writer(path: Path, task: str, *, start: int, steps: int) -> Show:
             temporary.write_text(json.dumps(about), encoding="utf-8")
             os.replace(temporary, path)
 
-    return _now_and_then(show, _SECONDS_BETWEEN_FILES)
-
-
-def _now_and_then(
-    show: Callable[[int, float, float], None],
-    seconds: float,
-    *,
-    shown: float = 0.0,
-    last: int | None = None,
-) -> Show:
-    """Call ``show(step, loss, now)`` at most every so many seconds, and at the last step."""
-
-    def show_if_due(step: int, loss: float) -> None:
-        nonlocal shown
-        now = time.perf_counter()
-        if now - shown > seconds or step == last:
-            shown = now
-            show(step, loss, now)
-
-    return show_if_due
+    return now_and_then(show, _SECONDS_BETWEEN_FILES)

@@ -1,0 +1,191 @@
+import numpy as np
+import pytest
+import torch
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.ensemble import StackingClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV, cross_val_predict, cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from torch import nn
+
+from torchsets import SetBatch, Sets
+from torchsets.encoders import DeepSets
+from torchsets.estimators import ElementTransformer, SetClassifier, SetStatistics
+from torchsets.mlp import MLP
+from torchsets.pooling import SumPool
+
+SMALL = {"hidden": 8, "max_epochs": 15, "learning_rate": 0.02, "random_state": 0}
+
+
+def two_kinds(count=40, seed=0):
+    """Sets of 0 to 6 points about two centres far from zero; the empty ones are all of a kind."""
+    rng = np.random.default_rng(seed)
+    kinds = rng.integers(0, 2, count)
+    sizes = np.where(kinds, rng.integers(1, 7, count), rng.integers(0, 7, count))
+    sets = [
+        rng.normal(size=(size, 2)) + 100 + 3 * kind for size, kind in zip(sizes, kinds, strict=True)
+    ]
+    return sets, np.array(["few", "many"])[kinds]
+
+
+@pytest.fixture(scope="module")
+def data():
+    return two_kinds()
+
+
+@pytest.fixture(scope="module")
+def fitted(data):
+    return SetClassifier(**SMALL).fit(*data)
+
+
+def test_learns_what_can_be_learned(fitted):
+    X, y = two_kinds(seed=1)
+    assert fitted.score(X, y) > 0.9
+    assert fitted.predict_proba(X).sum(axis=1) == pytest.approx(1)
+    assert fitted.classes_.tolist() == ["few", "many"]
+    assert fitted.n_iter_ == len(fitted.history_) == 15
+    assert fitted.history_[-1]["loss"] < fitted.history_[0]["loss"]
+
+
+def test_two_fits_are_equal_bit_for_bit_and_leave_torch_alone(data, fitted):
+    torch.manual_seed(7)
+    before = torch.get_rng_state()
+    again = clone(fitted).fit(*data)
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(again.predict_proba(data[0]), fitted.predict_proba(data[0]))
+    other = clone(fitted).set_params(random_state=1).fit(*data)
+    assert not np.array_equal(other.predict_proba(data[0]), fitted.predict_proba(data[0]))
+
+
+def test_neither_the_order_of_elements_nor_the_other_sets_matter(data, fitted):
+    X, _ = data
+    together = fitted.predict_proba(X)
+    alone = np.concatenate([fitted.predict_proba([one[::-1]]) for one in X])
+    assert alone == pytest.approx(together, abs=1e-5)
+
+
+@pytest.mark.parametrize("form", [tuple, Sets.from_list, SetBatch.from_list])
+def test_other_forms_predict_the_same(form, data, fitted):
+    assert np.array_equal(fitted.predict(form(data[0])), fitted.predict(data[0]))
+
+
+def test_a_set_of_weight_zero_is_as_good_as_absent(data):
+    X, y = data
+    weights = np.ones(len(X))
+    weights[10:] = 0
+    some = SetClassifier(**SMALL, standardise=False).fit(X, y, weights)
+    short = SetClassifier(**SMALL, standardise=False).fit(X[:10], y[:10])
+    assert some.predict_proba(X) == pytest.approx(short.predict_proba(X), abs=1e-5)
+
+
+def test_weights_move_the_probabilities_of_equal_sets():
+    X, y = [np.zeros((1, 1))] * 20, [0] * 10 + [1] * 10
+    weighted = SetClassifier(**SMALL, class_weight={0: 1, 1: 9}).fit(X, y)
+    by_set = SetClassifier(**SMALL).fit(X, y, sample_weight=[1] * 10 + [9] * 10)
+    assert weighted.predict_proba(X[:1])[0, 1] > 0.7
+    assert by_set.predict_proba(X[:1])[0, 1] == pytest.approx(
+        weighted.predict_proba(X[:1])[0, 1], abs=1e-5
+    )
+    unequal = SetClassifier(**SMALL, class_weight="balanced").fit(X[:12], y[:12])
+    assert unequal.predict_proba(X[:1])[0, 1] == pytest.approx(0.5, abs=0.1)
+
+
+def test_early_stopping_holds_out_and_stops(data):
+    patient = {**SMALL, "max_epochs": 200, "learning_rate": 0.1}
+    stopped = SetClassifier(**patient, early_stopping=True, patience=2).fit(*data)
+    losses = [line["valid_loss"] for line in stopped.history_]
+    assert stopped.n_iter_ < 200
+    assert min(losses) == losses[-3]
+    with pytest.raises(ValueError, match="early_stopping needs sets to hold out"):
+        SetClassifier(early_stopping=True, validation_fraction=0.01).fit(*data)
+
+
+def test_partial_fit_goes_on_where_it_was(data):
+    X, y = data
+    online = SetClassifier(**SMALL)
+    with pytest.raises(ValueError, match="classes must be given to the first call"):
+        online.partial_fit(X, y)
+    for _ in range(15):
+        online.partial_fit(X[:20], y[:20], classes=["few", "many"])
+        online.partial_fit(X[20:], y[20:])
+    assert online.n_iter_ == 30
+    assert online.score(X, y) > 0.9
+    with pytest.raises(ValueError, match=r"y must be among classes .* got 'none'"):
+        online.partial_fit(X[:1], ["none"])
+    with pytest.raises(ValueError, match="'balanced' needs all sets at once"):
+        SetClassifier(class_weight="balanced").partial_fit(X, y, classes=["few", "many"])
+
+
+def my_network(features, outputs):
+    return DeepSets(MLP(features, 8, 8), SumPool(), nn.Linear(8, outputs))
+
+
+def test_a_network_of_ones_own_is_trained(data):
+    own = clone(SetClassifier(**SMALL, network=my_network)).fit(*data)
+    assert isinstance(own.module_, DeepSets)
+    assert own.score(*data) > 0.9
+
+
+def test_the_bar_shows_epochs(data, capsys, monkeypatch):
+    monkeypatch.setattr("torchsets.estimators.trained._SECONDS_BETWEEN_LINES", -1.0)
+    SetClassifier(**{**SMALL, "max_epochs": 2}, verbose=1).fit(*data)
+    assert "SetClassifier: epoch 2 of 2, loss" in capsys.readouterr().err
+
+
+def test_works_inside_scikit_learn(data):
+    X, y = data
+    quick = SetClassifier(**{**SMALL, "max_epochs": 6})
+    assert cross_val_score(quick, Sets.from_list(X), y, cv=2, scoring="roc_auc").min() > 0.7
+    scaled = make_pipeline(ElementTransformer(StandardScaler()), quick)
+    assert cross_val_predict(scaled, tuple(X), y, cv=2, method="predict_proba").shape == (40, 2)
+    plain = make_pipeline(SetStatistics(), StandardScaler(), LogisticRegression())
+    stack = StackingClassifier([("network", quick), ("plain", plain)], cv=2)
+    assert stack.fit(X, y).score(X, y) > 0.7
+    assert CalibratedClassifierCV(quick, cv=2).fit(X, y).score(X, y) > 0.7
+
+
+@pytest.mark.slow  # starts two processes, which import torch
+def test_grid_search_in_two_processes(data):
+    search = GridSearchCV(SetClassifier(**SMALL), {"pooling": ["sum", "fspool"]}, cv=2, n_jobs=2)
+    array = np.empty(len(data[0]), dtype=object)
+    array[:] = data[0]
+    search.fit(array, data[1], sample_weight=np.ones(40))
+    assert search.best_score_ > 0.8
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"max_epochs": 1.5}, "max_epochs must be an integer, got 1.5"),
+        ({"learning_rate": 0}, "learning_rate must be above 0, got 0"),
+        ({"validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),
+        ({"pooling": "median"}, "pooling must be one of fspool"),
+        ({"network": nn.Linear(1, 1), "device": "abacus"}, "device 'abacus' is not available"),
+        ({"network": "big"}, r"network must be a callable \(features, outputs\) -> module"),
+        ({"network": lambda features, outputs: None}, "network must return a torch.nn.Module"),
+    ],
+)
+def test_parameters_are_checked_in_fit(parameters, message, data):
+    classifier = SetClassifier(**parameters)  # stores only
+    with pytest.raises((TypeError, ValueError), match=message):
+        classifier.fit(*data)
+
+
+def test_targets_are_checked(data):
+    X, y = data
+    with pytest.raises(ValueError, match="requires y to be passed"):
+        SetClassifier().fit(X, None)
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        SetClassifier().fit(X, y[:3])
+    with pytest.raises(ValueError, match="y must have at least 2 classes, got 1 class: 1"):
+        SetClassifier().fit(X, [1] * len(X))
+    with pytest.raises(ValueError, match=r"sample_weight must have shape \(40,\), got \(3,\)"):
+        SetClassifier().fit(X, y, [1, 2, 3])
+    with pytest.raises(NotFittedError, match="not fitted yet"):
+        SetClassifier().predict(X)
+    with pytest.raises(FloatingPointError, match=r"loss must be finite, got .* lower"):
+        SetClassifier(learning_rate=1e30, hidden=4, max_epochs=9).fit(X, y)

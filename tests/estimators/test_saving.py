@@ -1,0 +1,114 @@
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+from torch import nn
+
+from torchsets.encoders import DeepSets
+from torchsets.estimators import SetClassifier, SetEncoder, SetPredictor, SetRegressor
+from torchsets.mlp import MLP
+from torchsets.pooling import SumPool
+
+SMALL = {"hidden": 8, "max_epochs": 2, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def sets():
+    rng = np.random.default_rng(0)
+    return [rng.normal(size=(size, 2)) for size in rng.integers(1, 5, size=12)]
+
+
+def tied(features, outputs):
+    layer = nn.Linear(features, features)
+    return DeepSets(nn.Sequential(layer, nn.ReLU(), layer), SumPool(), MLP(features, 4, outputs))
+
+
+@pytest.mark.parametrize("classes", [[0, 1], [True, False], ["ab", "c"], [1.0, 2.0]])
+def test_a_saved_classifier_predicts_the_same(classes, sets, tmp_path):
+    y = [classes[len(one) % 2] for one in sets]
+    # A weight for a class of each type: JSON has words for keys only.
+    weights = {classes[0]: 2.0, classes[1]: 1.0}
+    saved = SetClassifier(**SMALL, class_weight=weights).fit(sets, y)
+    saved.save(tmp_path / "model")
+    torch.manual_seed(0)
+    before = torch.get_rng_state()
+    loaded = SetClassifier.load(tmp_path / "model")
+    assert torch.equal(before, torch.get_rng_state())
+    assert np.array_equal(loaded.predict(sets), saved.predict(sets))
+    assert np.array_equal(loaded.predict_proba(sets), saved.predict_proba(sets))
+    assert loaded.classes_.dtype == saved.classes_.dtype
+    expected = {**saved.get_params(), "random_state": None}
+    assert loaded.get_params() == expected
+    assert [one.name for one in tmp_path.iterdir()] == ["model"]
+
+
+def test_a_saved_regressor_predicts_the_same(sets, tmp_path):
+    saved = SetRegressor(**SMALL).fit(sets, [len(one) for one in sets])
+    saved.save(tmp_path / "model")
+    assert np.array_equal(SetRegressor.load(tmp_path / "model").predict(sets), saved.predict(sets))
+
+
+def test_a_saved_encoder_encodes_and_restores_the_same(sets, tmp_path):
+    saved = SetEncoder(4, **SMALL).fit(sets)
+    saved.save(tmp_path / "model")
+    loaded = SetEncoder.load(tmp_path / "model")
+    vectors = saved.transform(sets)
+    assert np.array_equal(loaded.transform(sets), vectors)
+    for one, other in zip(
+        loaded.inverse_transform(vectors), saved.inverse_transform(vectors), strict=True
+    ):
+        assert np.array_equal(one, other)
+
+
+@pytest.mark.parametrize("decoder", ["dspn", "tspn"])
+def test_a_saved_predictor_predicts_the_same(decoder, sets, tmp_path):
+    saved = SetPredictor(decoder, latent=8, **{**SMALL, "max_epochs": 1}).fit(sets, sets)
+    saved.save(tmp_path / "model")
+    loaded = SetPredictor.load(tmp_path / "model")
+    for one, other in zip(loaded.predict(sets), saved.predict(sets), strict=True):
+        assert np.array_equal(one, other)
+
+
+def test_a_network_of_ones_own_is_given_again(sets, tmp_path):
+    y = [len(one) % 2 for one in sets]
+    saved = SetClassifier(**SMALL, network=tied).fit(sets, y)  # with tied weights
+    saved.save(tmp_path / "model")
+    loaded = SetClassifier.load(tmp_path / "model", network=tied)
+    assert np.array_equal(loaded.predict_proba(sets), saved.predict_proba(sets))
+    with pytest.raises(ValueError, match=r"pass it again: SetClassifier.load\(path, network="):
+        SetClassifier.load(tmp_path / "model")
+    with pytest.raises(ValueError, match="do not fit the network"):
+        SetClassifier.load(tmp_path / "model", network=lambda features, outputs: nn.Linear(1, 1))
+
+
+def test_a_file_that_holds_something_else_is_named(sets, tmp_path):
+    SetRegressor(**SMALL).fit(sets, np.arange(12.0)).save(tmp_path / "regressor")
+    with pytest.raises(ValueError, match=r"holds a SetRegressor; read it with SetRegressor.load"):
+        SetClassifier.load(tmp_path / "regressor")
+    with pytest.raises(ValueError, match="has no network of its own; leave out network"):
+        SetRegressor.load(tmp_path / "regressor", network=tied)
+    save_file({"x": torch.zeros(1)}, tmp_path / "tensors")
+    save_file({"x": torch.zeros(1)}, tmp_path / "header", {"torchsets estimator": json.dumps([1])})
+    (tmp_path / "text").write_text("no tensors")
+    for name in ("tensors", "header", "text"):
+        with pytest.raises(ValueError, match="holds no estimator of torchsets, or is damaged"):
+            SetClassifier.load(tmp_path / name)
+    with pytest.raises(FileNotFoundError, match="there is no file"):
+        SetClassifier.load(tmp_path / "missing")
+
+
+def test_what_json_cannot_hold_is_not_saved(sets, tmp_path):
+    fitted = SetClassifier(**SMALL).fit(sets, [len(one) % 2 for one in sets])
+    fitted.classes_ = np.array([object(), object()])
+    with pytest.raises(TypeError, match="classes_ must be made of numbers and strings"):
+        fitted.save(tmp_path / "model")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_importing_torchsets_imports_no_scikit_learn():
+    code = "import sys, torchsets, torchsets.fitting; sys.exit('sklearn' in sys.modules)"
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
