@@ -166,6 +166,22 @@ CONTRACT = {
     "torchsets.metrics:descent_progress": "(trajectory, *, tolerance=0.001)",
     "torchsets.metrics:set_size_error": "(presence, target_mask, *, threshold=0.5)",
     "torchsets.metrics:average_precision": "(recall, precision)",
+    "torchsets.estimators:SetClassifier": (
+        "(pooling='fspool', *, hidden=64, layers=2, network=None, max_epochs=50, batch_size=32, "
+        "learning_rate=0.001, early_stopping=False, validation_fraction=0.1, patience=10, "
+        "standardise=True, class_weight=None, device='auto', random_state=None, verbose=0)"
+    ),
+    "torchsets.estimators:SetClassifier.fit": "(self, X, y, sample_weight=None)",
+    "torchsets.estimators:SetClassifier.partial_fit": (
+        "(self, X, y, classes=None, sample_weight=None)"
+    ),
+    "torchsets.estimators:SetRegressor.fit": "(self, X, y, sample_weight=None)",
+    "torchsets.estimators:SetPredictor.fit": "(self, X, y, sample_weight=None)",
+    "torchsets.estimators:SetEncoder.transform": "(self, X)",
+    "torchsets.estimators:SetStatistics": (
+        "(statistics=('mean', 'std', 'min', 'max', 'sum'), *, size=True)"
+    ),
+    "torchsets.estimators:ElementTransformer": "(transformer)",
 }
 NAMES = [
     "torchsets.pooling:SumPool",

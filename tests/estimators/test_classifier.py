@@ -119,6 +119,13 @@ def test_partial_fit_goes_on_where_it_was(data):
         SetClassifier(class_weight="balanced").partial_fit(X, y, classes=["few", "many"])
 
 
+def test_partial_fit_after_fit_still_moves(data):
+    X, y = data
+    fitted = SetClassifier(**{**SMALL, "max_epochs": 2}).fit(X, y)
+    before = fitted.predict_proba(X)
+    assert np.abs(fitted.partial_fit(X, y).predict_proba(X) - before).max() > 1e-2
+
+
 def my_network(features, outputs):
     return DeepSets(MLP(features, 8, 8), SumPool(), nn.Linear(8, outputs))
 

@@ -75,12 +75,9 @@ class TrainedEstimator(BaseEstimator):
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self.mean_, self.scale_ = moments(sets.values, wanted=self.standardise)
         with seeded(self._seed, device):
-            self._build(outputs, device)
+            self.module_ = self._make_module(outputs).to(device)
         self.history_: list[Line] = []
         self.n_iter_ = 0
-
-    def _build(self, outputs: int, device: torch.device) -> None:
-        self.module_ = self._make_module(outputs).to(device)
 
     def _make_module(self, outputs: int) -> nn.Module:
         features = self.n_features_in_
@@ -122,6 +119,8 @@ class TrainedEstimator(BaseEstimator):
                 chosen, valid = self._hold_out(chosen, stratify)
             if not once or not hasattr(self, "optimiser_"):
                 self.optimiser_ = self._optimiser()
+            for group in self.optimiser_.param_groups:
+                group["lr"] = self.learning_rate  # a fit before has let it decay
 
             def mean(index: Tensor) -> Tensor:
                 return (weights[index].to(device) * losses(index)).mean()

@@ -108,7 +108,7 @@ def single_precisions(prediction: SetPrediction, sets: SetBatch, precision: Meas
             precision(
                 SetPrediction(prediction.elements[one], prediction.presence[one]), sets.select(one)
             )
-            for one in torch.arange(len(sets.mask)).split(1)
+            for one in torch.split(torch.arange(len(sets.mask)), 1)
         ]
     )
 

@@ -57,8 +57,8 @@ def make_trunk(layers: int, *, width: int) -> ResNet:
     trunk.conv1 = nn.Conv2d(3, width, 5, stride=2, padding=2, bias=False)
     nn.init.kaiming_normal_(trunk.conv1.weight, mode="fan_out", nonlinearity="relu")
     trunk.add_module("maxpool", nn.Identity())
-    trunk.layer1, trunk.layer2 = trunk.layer1[:1], trunk.layer2[:1]
-    trunk.layer3, trunk.layer4 = trunk.layer3[:1], trunk.layer4[:1]
+    for stage in (trunk.layer1, trunk.layer2, trunk.layer3, trunk.layer4):
+        del stage[1:]
     return trunk
 
 

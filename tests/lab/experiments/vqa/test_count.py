@@ -14,12 +14,15 @@ from torchsets.lab.experiments.vqa.configs import (
     CountVQA,
     split_count,
 )
+from torchsets.lab.experiments.vqa.count import build_model
 from torchsets.lab.experiments.vqa.data import load_data
+from torchsets.lab.experiments.vqa.models import soft_answer_loss
 from torchsets.lab.experiments.vqa.selection import (
     accuracies,
     by_true_count,
     chosen_questions,
     score,
+    step_seconds,
     true_counts,
 )
 
@@ -112,6 +115,18 @@ def test_scores_by_kind_and_by_count(data):
     assert min(by_count.values()) > 98
     assert accuracies(asked, wrong)[counts == 3].max() == 0
     assert (counts[chosen_questions(asked, 5)] >= 0).all()
+
+
+def test_measuring_a_step_leaves_the_model_as_it_was(data):
+    model = build_model(COUNT_VQA.config_at("smoke"), "counting", data).eval()
+    before = {name: value.clone() for name, value in model.state_dict().items()}
+    batches = [data.training.batch(torch.arange(8))]
+    loss = lambda batch: soft_answer_loss(model(batch.asked), batch.counts)  # noqa: E731
+    assert step_seconds(model, loss, batches) > 0
+    for name, value in model.state_dict().items():
+        assert torch.equal(value, before[name]), name
+    assert all(parameter.grad is None for parameter in model.parameters())
+    assert not model.training
 
 
 def test_missing_files_are_named(tmp_path, monkeypatch):

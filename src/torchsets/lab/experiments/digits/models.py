@@ -102,8 +102,9 @@ def _size_aware_loss(
     weight: float,
 ) -> Tensor:
     """The thesis' loss and that of the sizes, of the same sets."""
-    every_step = thesis.supervise == "all" and prediction.trajectory is not None
-    presence = prediction.trajectory.presence if every_step else prediction.presence
+    presence, way = prediction.presence, prediction.trajectory
+    if thesis.supervise == "all" and way is not None:
+        presence = way.presence
     sizes = set_size_loss(presence, mask.sum(dim=1))
     loss: Tensor = thesis(prediction, target, mask)
     return loss + weight * (sizes.mean(dim=0) if sizes.ndim == 2 else sizes)

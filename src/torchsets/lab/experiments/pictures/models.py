@@ -150,6 +150,7 @@ class Descent(nn.Module):
         self, batch: Batch, steps: int | None
     ) -> tuple[SetPrediction, Tensor, SetPrediction | None]:
         start: SetPrediction | None = None
+        initial: tuple[Tensor, Tensor] | None
         if self.queries is not None:
             tokens = self.queries.tokens(batch.images)
             start = cast(SetPrediction, self.queries.decoder(tokens))
