@@ -19,7 +19,7 @@ ROOT = Path(__file__).parent.parent
 SETTINGS = tomllib.loads((ROOT / "pyproject.toml").read_text())
 README = (ROOT / "README.md").read_text()
 RELATIVE = re.compile(r"\]\((?!https?:|#)[^)]*\)")
-EXTRAS = ["rich", "matplotlib", "sklearn", "lap", "torch_geometric", "PIL", "onnx", "hypothesis"]
+EXTRAS = ["rich", "matplotlib", "sklearn", "lap", "torch_geometric", "PIL", "onnx", "pandas"]
 USE = """
 import sys
 for name in {extras}:
@@ -28,7 +28,10 @@ import torch
 import torchsets
 from torchsets.lab.cli import main
 for area in torchsets._AREAS:
-    getattr(torchsets, area)
+    try:
+        getattr(torchsets, area)
+    except ImportError as error:
+        assert "pip install 'torchsets[" in str(error), error
 assert {place!r} in torchsets.__file__, torchsets.__file__
 batch = torchsets.SetBatch.from_list([torch.rand(3, 2), torch.rand(0, 2)])
 model = torchsets.encoders.DeepSets(

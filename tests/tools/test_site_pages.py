@@ -38,7 +38,8 @@ def test_coverage_counts_rows_that_the_thesis_did_not_quote():
     one = coverage.coverage("fspool/graph-bio")
     assert len(thesis_tables()["fspool/graph-bio"].rows) == 10
     assert one.rows == one.rows_filled == 2
-    assert one.state == "every row"
+    assert one.state == "all of it"
+    assert coverage.coverage("fspool/mnist").state == "every row"
     assert coverage.coverage("count/vqa-test").state == "no"
 
 

@@ -9,24 +9,20 @@ from torchsets.lab.reports.thesis import thesis_tables
 
 # Of the tables without a number of ours: why.
 REASONS = {
-    "count/vqa-test": "the answers of the test split are on a server only",
-    "count/vqa-val": "features of VQA v2 (some 20 GB) are not here; weeks of GPU",
-    "perm/vqa": "features of VQA v2 (some 20 GB) are not here; weeks of GPU",
+    "count/vqa-test": "its answers are on a server only",
+    "count/vqa-val": "the features of VQA v2 are not here; weeks of GPU",
+    "perm/vqa": "the features of VQA v2 are not here; weeks of GPU",
+    "fspool/mnist-100": "100 epochs: days on two cores",
     "fspool/clevr": "350 epochs of 700,000 questions: weeks on two cores",
     "fspool/clevr-epochs": "as `fspool/clevr`",
-    "fspool/clevr-time": "as `fspool/clevr`; the thesis' time is that of a GPU",
-    "dspn/box": "pictures of CLEVR (18 GB) are not here; the thesis itself repairs this table",
-    "dspn/box-fspool": "pictures of CLEVR (18 GB) are not here; days of GPU",
-    "dspn/box-fixed1": "pictures of CLEVR (18 GB) are not here; days of GPU",
-    "dspn/box-fixed2": "pictures of CLEVR (18 GB) are not here; days of GPU",
-    "dspn/state": "pictures of CLEVR (18 GB) are not here; days of GPU",
-    "dspn/state-fspool": "pictures of CLEVR (18 GB) are not here; days of GPU",
-    "dspn/state-fixed": "pictures of CLEVR (18 GB) are not here; days of GPU",
-    "dspn/mnist": "can be run (`dspn-mnist`), not recorded",
-    "fspool/mnist1": "can be run (`mnist-reconstruct`), not recorded",
-    "fspool/mnist-100": "100 epochs: days on two cores",
-    "fspool/polygons-direct": "can be run (`polygons`), not recorded",
-    "fspool/polygons-hungarian": "can be run (`polygons`), not recorded",
+    "fspool/clevr-time": "as `fspool/clevr`; a time of a GPU",
+    "dspn/box": "CLEVR's pictures (18 GB) are not here; the thesis repairs this table itself",
+    "dspn/box-fspool": "CLEVR's pictures (18 GB) are not here; days of GPU",
+    "dspn/box-fixed1": "CLEVR's pictures (18 GB) are not here; days of GPU",
+    "dspn/box-fixed2": "CLEVR's pictures (18 GB) are not here; days of GPU",
+    "dspn/state": "CLEVR's pictures (18 GB) are not here; days of GPU",
+    "dspn/state-fspool": "CLEVR's pictures (18 GB) are not here; days of GPU",
+    "dspn/state-fixed": "CLEVR's pictures (18 GB) are not here; days of GPU",
 }
 _STATES = ("all of it", "every row", "some rows", "no")
 _KINDS = ("text", "figure", "stats")  # the ends of keys that are no result tables
@@ -105,8 +101,7 @@ def coverage_table(link: str = "{folder}/README.md") -> str:
         counts[one.state] += 1
         notes = ", ".join(f"[{place}]({_link(link, place)})" for place in one.places)
         if not notes:
-            declared = key in tables()
-            notes = REASONS.get(key, "can be run, not recorded" if declared else "no experiment")
+            notes = _reason(key, link)
         caption = one.caption.split(":")[0] if len(one.caption) > 90 else one.caption
         lines.append(
             f"| `{key}` | {caption} | {one.state} | {one.rows_filled} of {one.rows} | "
@@ -119,6 +114,18 @@ def coverage_table(link: str = "{folder}/README.md") -> str:
         f"every row, {some} with some rows, {none} without.\n"
     )
     return "\n".join([head, *lines])
+
+
+def _reason(key: str, link: str) -> str:
+    """Why a table has no number of ours; and where its experiment ran on other data."""
+    if key not in tables():
+        return REASONS.get(key, "no experiment")
+    experiment = tables()[key][1].name
+    reason = REASONS.get(key, f"can be run (`{experiment}`), not recorded")
+    folders = {where(run).split("/")[0] for run in all_runs() if run.experiment == experiment}
+    elsewhere = ", ".join(f"[{one}]({_link(link, one)})" for one in sorted(folders))
+    settings = f"; with other data or settings: {elsewhere}" if elsewhere else ""
+    return f"{reason}{settings}"
 
 
 def _link(link: str, place: str) -> str:
