@@ -16,7 +16,7 @@ NUMERICAL := $(addprefix tests/,losses permutations pooling counting decoders en
 	test_boxes.py test_matching.py test_mlp.py test_padded.py test_piecewise.py test_sorting.py \
 	test_testing.py test_contract.py)
 
-.PHONY: run test avx2 slow lint format check bench clean
+.PHONY: run test avx2 slow lint format check bench docs index clean
 
 run: $(VENV)/app
 	$(PY) -m torchsets demo
@@ -42,11 +42,19 @@ format: $(VENV)/dev
 
 check: lint test
 
+# The site, into site/: offline, and a wrong link is an error.
+docs: $(VENV)/dev
+	$(TEST_ENV) NO_MKDOCS_2_WARNING=1 $(PY) -m mkdocs build --strict --quiet
+
+# The tables of results/README.md, from the records.
+index: $(VENV)/dev
+	$(PY) tools/write_index.py
+
 bench: $(VENV)/app
 	$(PY) -m torchsets bench all
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
+	rm -rf $(VENV) site .site_cache .pytest_cache .mypy_cache .ruff_cache
 
 $(PY):
 	$(PYTHON) -m venv $(VENV)

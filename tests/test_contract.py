@@ -9,6 +9,11 @@ CONTRACT = {
     "torchsets:SetBatch.from_list": "(sets, *, size=None, dtype=None)",
     "torchsets:SetBatch.from_flat": "(values, sizes)",
     "torchsets:SetBatch.select": "(self, index)",
+    "torchsets:Sets": "(values, sizes, *, labels=None, keys=None, names=None)",
+    "torchsets:Sets.from_offsets": "(values, offsets)",
+    "torchsets:Sets.from_table": "(frame, *, by, features=None, label=None, keys=None)",
+    "torchsets:Sets.from_awkward": "(array, *, fields=None)",
+    "torchsets:Sets.from_arrow": "(array)",
     "torchsets:SetPrediction.to_list": "(self, threshold=0.5)",
     "torchsets:pad": "(sets, *, size=None)",
     "torchsets:unpad": "(elements, mask)",
@@ -105,6 +110,7 @@ CONTRACT = {
     "torchsets.losses:present_chamfer_loss": (
         "(prediction, presence, target, target_mask=None, *, element='huber', size_weight=1.0)"
     ),
+    "torchsets.losses:set_size_loss": "(presence, sizes)",
     "torchsets.losses:nearest_neighbours": (
         "(elements, others, other_mask=None, *, mask=None, element='squared')"
     ),
@@ -126,6 +132,7 @@ CONTRACT = {
     "torchsets.decoders:DSPN.representation_loss": (
         "(self, vector, elements, mask=None, *, context=None)"
     ),
+    "torchsets.decoders:decode_adaptively": "(decoder, vector, *, steps=None, initial=None)",
     "torchsets.decoders:QueryDecoder": (
         "(inputs, hidden, *, slots, features, layers=6, heads=8, feedforward=None, dropout=0.0, "
         "norm_first=False, variable_size=True)"

@@ -12,8 +12,8 @@ ROOT = Path(torchsets.__file__).parent
 SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
-    ["_catalogue", "_progress"],
-    ["padded", "piecewise", "sorting", "matching", "boxes", "mlp", "resnet"],
+    ["_catalogue", "_progress", "_ragged", "_tables"],
+    ["padded", "piecewise", "sorting", "matching", "boxes", "giou", "mlp", "resnet"],
     ["attention"],
     ["transformer"],
     ["sets", "collating", "flat", "graphs", "text"],
@@ -21,13 +21,20 @@ LINES = [
     ["encoders", "decoders", "metrics"],
     ["testing", "data"],
     ["fitting"],
-    ["estimators", "interop"],
+    ["estimators", "interop", "pytest_plugin"],
     ["lab.typed", "lab.signals"],
     ["lab.figures"],
     ["lab.records"],
     ["lab.training"],
     ["lab.experiments.experiment"],
-    ["lab.experiments.values", "lab.experiments.poolings", "lab.reports"],
+    [
+        "lab.experiments.values",
+        "lab.experiments.poolings",
+        "lab.experiments.objects",
+        "lab.experiments.picture_networks",
+        "lab.experiments.outcomes",
+        "lab.reports",
+    ],
     SUBJECT_AREAS,  # never another subject
     ["lab.experiments.digest"],
     ["lab.experiments"],

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from scipy.optimize import linear_sum_assignment
 
 from torchsets import matching
-from torchsets.matching import assign
+from torchsets.matching import assign, assign_flat
 
 BACKENDS = [
     pytest.param(
@@ -351,3 +351,28 @@ def test_a_forked_child_does_not_wait_for_threads_it_did_not_inherit(backend, mo
 def test_rejects_bad_input(cost, masks, options, message):
     with pytest.raises(ValueError, match=message):
         assign(cost, *masks, **options)
+
+
+@pytest.mark.parametrize("steps", [(), (2,)])
+def test_flat_rows_are_matched_set_by_set(steps, generator):
+    sizes = [3, 0, 7, 1]
+    cost = torch.rand(*steps, sum(sizes), 5, generator=generator)
+    got = assign_flat(cost, sizes)
+    expected = torch.cat(
+        [assign(one.unsqueeze(-3)).squeeze(-2) for one in cost.split(sizes, dim=-2)], dim=-1
+    )
+    assert torch.equal(got, expected)
+    assert (got == -1).sum() == 2 * max(1, sum(steps))  # 7 rows, 5 columns
+
+
+def test_flat_rows_may_be_none_or_invalid():
+    assert assign_flat(torch.zeros(0, 4), []).tolist() == []
+    assert assign_flat(torch.zeros(0, 4), [0, 0]).tolist() == []
+    cost = torch.tensor([[1.0, 2.0], [float("nan"), 3.0], [0.0, float("inf")]])
+    assert assign_flat(cost, [2, 1], invalid="worst").tolist() == [0, 1, 0]
+    with pytest.raises(ValueError, match="1 in set 0, 1 in set 1"):
+        assign_flat(cost, [2, 1])
+    with pytest.raises(ValueError, match=r"as many rows as sizes adds up to, got \(3, 2\)"):
+        assign_flat(cost, [2, 2])
+    with pytest.raises(ValueError, match='invalid must be "raise" or "worst"'):
+        assign_flat(cost, [2, 1], invalid="best")

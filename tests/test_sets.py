@@ -106,6 +106,65 @@ def test_a_large_array_is_not_copied():
     assert Sets(values, [1, 2]).values.data_ptr() == values.ctypes.data
 
 
+@pytest.mark.parametrize("rows", [slice(None), slice(700, 2000)])
+def test_a_memory_map_is_not_read(tmp_path, rows):
+    np.save(tmp_path / "values.npy", np.arange(4000, dtype=np.float32).reshape(2000, 2))
+    mapped = np.load(tmp_path / "values.npy", mmap_mode="r")[rows]
+    sets = Sets(mapped, [len(mapped) - 3, 3])
+    with open("/proc/self/maps") as maps:
+        regions = [line.split() for line in maps if str(tmp_path) in line]
+    ranges = [[int(end, 16) for end in region[0].split("-")] for region in regions]
+    assert any(start <= sets.values.data_ptr() < end for start, end in ranges)
+    assert np.array_equal(sets.values.numpy(), mapped)
+    sets.values[0] = 7  # private to this process; in a read-only map it would end it
+    assert np.load(tmp_path / "values.npy")[rows][0].tolist() != [7, 7]
+
+
+def test_offsets_say_where_sets_begin():
+    sets = Sets.from_offsets(np.arange(6.0).reshape(3, 2), np.array([0, 2, 2, 3]))
+    assert sets.sizes.tolist() == [2, 0, 1]
+    assert sets[2].tolist() == [[4.0, 5.0]]
+    assert len(Sets.from_offsets(torch.zeros(0, 2), torch.tensor([0]))) == 0
+
+
+def test_labels_keys_and_names_follow_the_sets():
+    sets = Sets(
+        torch.arange(8.0).view(4, 2), [1, 2, 1], labels=["a", "b", "c"], keys=[7, 8, 9], names="xy"
+    )
+    for index, places in (
+        ([2, 0], [2, 0]),
+        (slice(1, None), [1, 2]),
+        ([True, False, True], [0, 2]),
+    ):
+        some = sets[index]
+        assert some.labels.tolist() == ["abc"[place] for place in places]
+        assert some.keys.tolist() == [[7, 8, 9][place] for place in places]
+        assert some.names == ("x", "y")
+    plain = Sets(torch.zeros(1, 2), [1])[[0]]
+    assert (plain.labels, plain.keys, plain.names) == (None, None, None)
+
+
+@pytest.mark.parametrize(
+    "labels",
+    [
+        np.array([3, 1]),
+        np.array([[0.5, 1.0], [0.25, 2.0]]),
+        np.array([True, False]),
+        ["a", "bé"],
+        np.array(["x", 3], dtype=object),
+        torch.tensor([1, 2]),
+    ],
+)
+def test_labels_keys_and_names_are_saved(labels, tmp_path):
+    sets = Sets(torch.zeros(3, 2), [1, 2], labels=labels, keys=["k1", "k2"], names=["x", "y"])
+    sets.save(tmp_path / "sets")
+    loaded = Sets.load(tmp_path / "sets")
+    assert loaded.labels.tolist() == sets.labels.tolist()
+    assert loaded.keys.tolist() == ["k1", "k2"]
+    assert loaded.names == ("x", "y")
+    assert loaded.digest() == sets.digest()
+
+
 def test_equal_sets_have_equal_digests_and_others_do_not():
     sets = Sets(torch.arange(6.0).view(3, 2), [1, 2])
     assert sets.digest() == Sets.from_list(sets.to_list()).digest()
@@ -220,6 +279,29 @@ def test_repr_says_what_is_inside():
         (lambda sets: Sets(sets.values, [9]), ValueError, "add up to the 8 rows of values"),
         (lambda sets: Sets(sets.values[:, 0], [8]), ValueError, r"use values\[:, None\]"),
         (lambda sets: Sets.from_list([]), ValueError, "at least one set, got none"),
+        (lambda sets: Sets.from_offsets(sets.values, [0, 9]), ValueError, "end with the 8 rows"),
+        (lambda sets: Sets.from_offsets(sets.values, [1, 8]), ValueError, "begin with 0"),
+        (lambda sets: Sets.from_offsets(sets.values, [0, 5, 4, 8]), ValueError, "never fall"),
+        (lambda sets: Sets.from_offsets(sets.values, []), ValueError, r"shape \(S \+ 1,\)"),
+        (lambda sets: Sets.from_offsets(sets.values, [0.0, 8.0]), ValueError, "must be integer"),
+        (
+            lambda sets: Sets(sets.values, [8], labels=[1, 2]),
+            ValueError,
+            r"labels must have one entry for each of the 1 sets, got shape \(2,\)",
+        ),
+        (
+            lambda sets: Sets(sets.values, [8], keys=3),
+            ValueError,
+            r"keys must have one entry for each of the 1 sets, got shape \(\)",
+        ),
+        (lambda sets: Sets(sets.values, [8], names=["x"]), ValueError, "each of the 2 features"),
+        (
+            lambda sets: Sets(
+                sets.values, [8], keys=np.array(["2026-01-01"], "datetime64[D]")
+            ).save("unused"),
+            ValueError,
+            "keys must be numbers or text to be saved",
+        ),
     ],
 )
 def test_mistakes_are_named(call, error, message):

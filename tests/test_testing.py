@@ -162,6 +162,17 @@ class CutOffParameters(torch.nn.Module):
         return total(elements, mask) * (self.weight if mask.any() else 1)
 
 
+class MaskBehindALayer(torch.nn.Module):
+    """Right result and gradient of the elements; nan in the gradient of the weights."""
+
+    def __init__(self):
+        super().__init__()
+        self.linear = torch.nn.Linear(2, 2, dtype=torch.float64)
+
+    def forward(self, elements, mask):
+        return self.linear(elements).masked_fill(~mask.unsqueeze(-1), 0).sum(dim=1)
+
+
 class RootOfAParameter(torch.nn.Module):
     """Twice differentiable in the elements only: the root is taken of a parameter that is 0."""
 
@@ -198,6 +209,7 @@ def one_over_the_square(elements, mask):
         (assert_ignores_padding, right_value_wrong_gradient),
         (assert_no_gradient_to_padding, sum_with_padding),
         (assert_no_gradient_to_padding, leaks_only_in_the_gradient),
+        (assert_no_gradient_to_padding, MaskBehindALayer()),
         (assert_sets_independent, centred_on_the_batch),
         (assert_sets_independent, divided_by_the_batch_size),
         (assert_sets_independent, disturbed_by_large_neighbours),

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from torchsets.padded import unpad as unpad
     from torchsets.sets import Sets as Sets
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "GraphBatch": "graphs",
@@ -37,6 +37,7 @@ _AREAS = (
     "estimators",
     "fitting",
     "flat",
+    "giou",
     "graphs",
     "interop",
     "lab",

@@ -4,7 +4,8 @@ One rule for dtypes: tensors keep theirs, arrays and lists become ``torch.get_de
 """
 
 from collections.abc import Iterable, Sequence
-from typing import Any
+from mmap import ALLOCATIONGRANULARITY
+from typing import Any, NamedTuple
 
 import numpy as np
 import torch
@@ -16,6 +17,16 @@ Set = Tensor | Array | Sequence[Sequence[float]]
 
 _NUMPY = {torch.float16: np.float16, torch.float32: np.float32, torch.float64: np.float64}
 _NUMBERS = "biuf"  # numpy's kinds: bool, integer, unsigned, floating point
+
+
+class Flat(NamedTuple):
+    """What :class:`torchsets.Sets` holds, by the names of its arguments."""
+
+    values: Tensor
+    sizes: Array
+    labels: Array | None = None
+    keys: Array | None = None
+    names: Sequence[str] | None = None
 
 
 def flatten_sets(sets: Iterable[Set], dtype: torch.dtype | None) -> tuple[Tensor, list[int]]:
@@ -65,6 +76,24 @@ def to_values(values: Tensor | Array | Sequence[Sequence[float]]) -> Tensor:
     )
 
 
+def writable_map(values: Any) -> Any:
+    """A read-only ``np.memmap`` mapped anew, so that no copy is needed; all else as it is.
+
+    torch would take read-only memory too, but then a write ends the process. Here it stays private.
+    """
+    if not isinstance(values, np.memmap) or values.flags.writeable or values.filename is None:
+        return values
+    if not values.flags.c_contiguous or values.size == 0:
+        return values
+    mapping: Any = values._mmap  # type: ignore[attr-defined]
+    begin = values.offset - values.offset % ALLOCATIONGRANULARITY
+    inside = values.ctypes.data - np.frombuffer(mapping, dtype=np.uint8).ctypes.data
+    # offset is that of the whole array, also in a slice of it, so the addresses have to tell.
+    return np.memmap(
+        values.filename, values.dtype, mode="c", offset=begin + inside, shape=values.shape
+    )
+
+
 def to_sizes(sizes: Tensor | Array | Sequence[int], values: Tensor) -> Tensor:
     """The sizes of flat sets, (S,) long beside ``values``; checked against its rows."""
     if not isinstance(sizes, Tensor):
@@ -82,6 +111,25 @@ def to_sizes(sizes: Tensor | Array | Sequence[int], values: Tensor) -> Tensor:
             f"got {_shorten(sizes.tolist())}"
         )
     return sizes
+
+
+def to_offsets(offsets: Tensor | Array | Sequence[int], values: Tensor) -> Tensor:
+    """Where flat sets begin, (S + 1,) long; the last one is the end. Checked against ``values``."""
+    if not isinstance(offsets, Tensor):
+        offsets = torch.from_numpy(_to_array(offsets, "offsets").copy())
+    if offsets.ndim != 1 or len(offsets) == 0 or offsets.is_floating_point():
+        raise ValueError(
+            "offsets must be integer with shape (S + 1,), "
+            f"got {offsets.dtype} {tuple(offsets.shape)}"
+        )
+    offsets = offsets.to(values.device, torch.long)
+    ends = int(offsets[0]), int(offsets[-1])
+    if ends != (0, len(values)) or bool((offsets.diff() < 0).any()):
+        raise ValueError(
+            f"offsets must never fall, begin with 0 and end with the {len(values)} rows of "
+            f"values, got {_shorten(offsets.tolist())}"
+        )
+    return offsets
 
 
 def to_index(index: object, count: int) -> int | slice | Tensor:

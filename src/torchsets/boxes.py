@@ -28,6 +28,30 @@ def box_area(boxes: Tensor) -> Tensor:
     return width * height
 
 
+def centres_to_corners(boxes: Tensor) -> Tensor:
+    """Boxes (centre x, centre y, width, height) to (x1, y1, x2, y2), (..., 4) each.
+
+    Example:
+        >>> centres_to_corners(torch.tensor([1.0, 2.0, 2.0, 4.0]))
+        tensor([0., 0., 2., 4.])
+    """
+    _check_boxes(boxes, name="boxes")
+    centre, half = boxes[..., :2], boxes[..., 2:] / 2
+    return torch.cat([centre - half, centre + half], dim=-1)
+
+
+def corners_to_centres(boxes: Tensor) -> Tensor:
+    """Boxes (x1, y1, x2, y2) to (centre x, centre y, width, height), (..., 4) each.
+
+    Example:
+        >>> corners_to_centres(torch.tensor([0.0, 0.0, 2.0, 4.0]))
+        tensor([1., 2., 2., 4.])
+    """
+    _check_boxes(boxes, name="boxes")
+    size = boxes[..., 2:] - boxes[..., :2]
+    return torch.cat([boxes[..., :2] + size / 2, size], dim=-1)
+
+
 def box_intersection(boxes: Tensor, others: Tensor) -> Tensor:
     """Area that each box shares with each other box, (..., N, 4), (..., M, 4) -> (..., N, M).
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from importlib import import_module
+from itertools import accumulate, pairwise
 from typing import Any, Literal, NamedTuple
 
 import numpy as np
@@ -96,6 +97,53 @@ def assign(
         if not _are_finite(costs, problems):
             problems = _repair(problems, sets, invalid)
         _write(result.reshape(len(costs), height), _solve(problems), rows, columns)
+    matches = torch.from_numpy(result)
+    return matches if cost.is_cpu else matches.to(cost.device)
+
+
+def assign_flat(
+    cost: Tensor, sizes: Sequence[int], *, invalid: Literal["raise", "worst"] = "raise"
+) -> Tensor:
+    """Match the rows of each set with the columns, :func:`assign` for rows without padding.
+
+    Args:
+        cost: Cost of each pair, (*S, total, N), floating point: the rows of all sets one after the
+            other, such as the targets of all images, with the N slots of their own image.
+        sizes: The number of rows of each set, (B,), on the host.
+        invalid: What nan, inf and -inf do; see :func:`assign`.
+
+    Returns:
+        The column of each row, (*S, total), long; -1 for rows without a match.
+
+    Raises:
+        ValueError: If a shape or dtype differs from the above, or at an invalid cost.
+
+    Example:
+        >>> cost = torch.tensor([[4.0, 1.0, 3.0], [2.0, 0.0, 5.0], [9.0, 9.0, 1.0]])
+        >>> assign_flat(cost, [2, 1])
+        tensor([1, 0, 2])
+    """
+    check_floating(cost, name="cost")
+    if cost.ndim < 2 or sum(sizes) != cost.shape[-2] or min(sizes, default=0) < 0:
+        raise ValueError(
+            "cost must have shape (total, N), with any axes before it and as many rows as sizes "
+            f"adds up to, got {tuple(cost.shape)} and a sum of {sum(sizes)}"
+        )
+    if invalid not in ("raise", "worst"):
+        raise ValueError(f'invalid must be "raise" or "worst", got {invalid!r}')
+    refuse_recording("assign_flat")
+    costs = _on_host(cost)
+    result: Indices = np.full(costs.shape[:-1], -1, dtype=np.int64)
+    if costs.size:
+        ends = list(accumulate(sizes, initial=0))
+        flat = costs.reshape(-1, *costs.shape[-2:])
+        problems = [one[begin:end] for one in flat for begin, end in pairwise(ends)]
+        if not _are_finite(costs, problems):
+            problems = _repair(problems, (*costs.shape[:-2], len(sizes)), invalid)
+        begins = [total * len(flat[0]) + begin for total in range(len(flat)) for begin in ends[:-1]]
+        places = result.reshape(-1)
+        for begin, rows, columns in zip(begins, *_solve(problems), strict=True):
+            places[begin + rows] = columns
     matches = torch.from_numpy(result)
     return matches if cost.is_cpu else matches.to(cost.device)
 

@@ -4,6 +4,7 @@ import pytest
 import torch
 from torch.nn import functional
 
+from torchsets.giou import box_giou
 from torchsets.losses import MixedCost, Part, chamfer_loss, hungarian_loss
 from torchsets.losses.elements import cost_matrix, pair_costs
 
@@ -24,6 +25,49 @@ SLOW = {
         x, y, reduction="sum"
     ),
 }
+
+
+def slow_focal(logits, class_number, right, wrong):
+    """The sigmoid focal loss of one slot, class by class."""
+    total = 0
+    for number, chance in enumerate(logits.sigmoid()):
+        if number == class_number:
+            total = total - right * (1 - chance) ** 2 * chance.log()
+        else:
+            total = total - wrong * chance**2 * (1 - chance).log()
+    return total
+
+
+def test_the_focal_part_is_what_a_class_adds_to_the_loss(generator):
+    logits = 2 * torch.randn(5, 4, dtype=torch.float64, generator=generator)
+    numbers = torch.tensor([[0.0], [3.0], [1.0]], dtype=torch.float64)
+    got = MixedCost(Part(slice(0, 4), "focal", target=slice(0, 1)))(logits, numbers)
+    for slot in range(5):
+        nothing = slow_focal(logits[slot], None, 0.25, 0.75)
+        for place, number in enumerate([0, 3, 1]):
+            expected = slow_focal(logits[slot], number, 0.25, 0.75) - nothing
+            torch.testing.assert_close(got[slot, place], expected)
+
+
+def test_the_focal_part_is_finite_for_sure_logits():
+    element = MixedCost(Part(slice(0, 1), "focal", target=slice(0, 1)))
+    logits = torch.tensor([[200.0], [-200.0]], requires_grad=True)
+    cost = element(logits, torch.zeros(1, 1))
+    assert cost.flatten().tolist() == [-150.0, 50.0]
+    cost.sum().backward()
+    assert logits.grad.isfinite().all()
+
+
+def test_the_box_part_is_one_minus_the_generalised_overlap(generator):
+    corner = torch.rand(2, 3, 4, 2, generator=generator)
+    one, other = torch.cat([corner, corner + torch.rand(2, 3, 4, 2, generator=generator)], dim=-1)
+    got = MixedCost(Part(slice(0, 4), "giou", weight=2.0))(one, other)
+    torch.testing.assert_close(got, 2 - 2 * box_giou(one, other))
+    torch.testing.assert_close(
+        hungarian_loss(one, one, element=MixedCost(Part(slice(0, 4), "giou"))), torch.zeros(3)
+    )
+    with pytest.raises(ValueError, match=r"boxes must have shape \(\.\.\., 4\), got"):
+        MixedCost(Part(slice(0, 3), "giou"))(one, other)
 
 
 @pytest.mark.parametrize("cost", SLOW)

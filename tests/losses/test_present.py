@@ -2,7 +2,7 @@ import pytest
 import torch
 from torch.nn.functional import smooth_l1_loss
 
-from torchsets.losses import present_chamfer_loss
+from torchsets.losses import present_chamfer_loss, set_size_loss
 from torchsets.testing import assert_obeys_laws, random_sets
 
 
@@ -106,3 +106,21 @@ def test_no_slots_cost_the_size_alone():
 def test_rejects_bad_input(presence, options, message):
     with pytest.raises(ValueError, match=message):
         present_chamfer_loss(torch.zeros(1, 4, 2), presence, torch.zeros(1, 2, 2), **options)
+
+
+def test_the_price_of_a_size_is_zero_for_ones_and_zeros_of_the_right_number_alone():
+    presence = torch.tensor([[1.0, 1.0, 0.0, 0.0], [1.0, 0.5, 0.5, 0.0], [1.0, 1.0, 1.0, 1.0]])
+    loss = set_size_loss(presence, torch.tensor([2, 2, 2]))
+    # one half is doubted with 1/4; a surplus of 2 costs 1.5
+    torch.testing.assert_close(loss, torch.tensor([0.0, 0.5 / 4, 1.5 / 4]))
+
+
+def test_the_price_of_a_size_is_that_of_every_step():
+    steps = torch.rand(3, 2, 4)
+    expected = torch.stack([set_size_loss(step, torch.tensor([1, 3])) for step in steps])
+    torch.testing.assert_close(set_size_loss(steps, torch.tensor([1, 3])), expected)
+
+
+def test_a_price_needs_floating_point_presences():
+    with pytest.raises(ValueError, match="presence must be floating point"):
+        set_size_loss(torch.ones(1, 2, dtype=torch.long), torch.tensor([1]))

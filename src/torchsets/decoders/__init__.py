@@ -1,5 +1,6 @@
 """To a set: deep set prediction networks, decoders of tokens and vectors, FSPool auto-encoder."""
 
+from torchsets.decoders.adaptive import decode_adaptively
 from torchsets.decoders.auto_encoder import FSPoolAutoEncoder
 from torchsets.decoders.dspn import DSPN
 from torchsets.decoders.lstm import LSTMDecoder
@@ -18,6 +19,7 @@ __all__ = [
     "QueryDecoder",
     "SlotAttention",
     "TSPNDecoder",
+    "decode_adaptively",
     "find_step_size",
     "project_simplex",
 ]

@@ -104,11 +104,15 @@ class Heatmaps:
 
 @dataclass(frozen=True)
 class BoxSet:
-    """Boxes (x1, y1, x2, y2) in the unit square, y downwards; weight 1 is blue, 0 is red."""
+    """Boxes (x1, y1, x2, y2) in the unit square, y downwards; weight 1 is blue, 0 is red.
+
+    ``picture``: rows of grey values in [0, 1] behind the boxes.
+    """
 
     boxes: Sequence[Numbers]
     title: str = ""
     weights: Numbers | None = None
+    picture: Sequence[Numbers] | None = None
 
 
 @dataclass(frozen=True)
@@ -140,13 +144,14 @@ class MovingPoints:
 
 @dataclass(frozen=True)
 class MovingBoxes:
-    """Boxes and weights, one entry a frame, or one for all."""
+    """Boxes and weights, one entry a frame, or one for all; ``picture`` as in a ``BoxSet``."""
 
     boxes: Sequence[Sequence[Numbers]]
     weights: Sequence[Numbers]
     title: str = ""
     x_label: str = ""
     y_label: str = ""
+    picture: Sequence[Numbers] | None = None
     kind: Literal["boxes"] = "boxes"
 
 

@@ -8,6 +8,7 @@ from torch import Tensor
 from torch.nn.functional import log_softmax, smooth_l1_loss, softplus
 
 from torchsets._autograd import is_traced
+from torchsets.giou import box_giou
 
 ElementCost = Callable[[Tensor, Tensor], Tensor]
 """Prediction (.., N, D) and target (.., M, D) to the cost of every pair, (.., N, M)."""
@@ -15,7 +16,16 @@ ElementCost = Callable[[Tensor, Tensor], Tensor]
 Element = Literal["squared", "huber"] | ElementCost
 """What the losses accept as ``element``."""
 
-PartCost = Literal["l1", "squared", "huber", "cross_entropy", "probability", "binary_cross_entropy"]
+PartCost = Literal[
+    "l1",
+    "squared",
+    "huber",
+    "giou",
+    "cross_entropy",
+    "probability",
+    "focal",
+    "binary_cross_entropy",
+]
 
 
 class Part(NamedTuple):
@@ -24,9 +34,12 @@ class Part(NamedTuple):
     Attributes:
         features: Which features of the prediction, such as ``slice(0, 4)``.
         cost: ``"l1"``, ``"squared"`` and ``"huber"`` compare numbers and add up the features.
-            ``"cross_entropy"`` and ``"probability"`` (minus the probability of the right class)
-            compare logits with a one-hot vector, or with a class number where the target has one
-            feature; one that is no class is an error on the CPU, and costs nan on a GPU.
+            ``"giou"`` is 1 minus the generalised intersection over union of boxes
+            (x1, y1, x2, y2). ``"cross_entropy"``, ``"probability"`` (minus the probability of the
+            right class) and ``"focal"`` compare logits with a one-hot vector, or with a class
+            number where the target has one feature; one that is no class is an error on the CPU,
+            and costs nan on a GPU. ``"focal"`` is what the class adds to the focal loss of
+            independent logits (alpha 0.25, gamma 2) of a slot without object.
             ``"binary_cross_entropy"`` compares logits with 0 and 1.
         weight: Factor of this part.
         target: Which features of the target; None: the same as of the prediction.
@@ -74,7 +87,7 @@ class MixedCost:
     def _term(part: Part, prediction: Tensor, target: Tensor) -> Tensor:
         left = prediction[..., part.features]
         right = target[..., part.features if part.target is None else part.target]
-        by_number = part.cost in ("cross_entropy", "probability") and right.shape[-1] == 1
+        by_number = part.cost in _BY_CLASS and right.shape[-1] == 1
         if left.shape[-1] == 0 or (left.shape[-1] != right.shape[-1] and not by_number):
             raise ValueError(
                 f"{part.cost} must compare equally many features, at least one, got "
@@ -160,6 +173,30 @@ def _minus_probability(logits: Tensor, target: Tensor) -> Tensor:
     return -(logits.softmax(dim=-1) @ _as_one_hot(logits, target).mT)
 
 
+def _focal(logits: Tensor, target: Tensor) -> Tensor:
+    return focal_cost(logits) @ _as_one_hot(logits, target).mT
+
+
+def focal_cost(logits: Tensor) -> Tensor:
+    """What it adds to the sigmoid focal loss of a logit that its class is the right one.
+
+    The loss of all slots is that without any object plus this of the matched ones, so a matching
+    by it is the one of the smallest loss.
+
+    Reference:
+        Lin et al., Focal Loss for Dense Object Detection, 2017, https://arxiv.org/abs/1708.02002;
+        as a cost to match by: Zhu et al., Deformable DETR, 2021, https://arxiv.org/abs/2010.04159
+    """
+    probability = logits.sigmoid()
+    right = 0.25 * (1 - probability).square() * softplus(-logits)
+    wrong = 0.75 * probability.square() * softplus(logits)
+    return right - wrong
+
+
+def _giou(boxes: Tensor, others: Tensor) -> Tensor:
+    return 1 - box_giou(boxes, others)
+
+
 def _binary_cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
     return softplus(logits).sum(dim=-1, keepdim=True) - logits @ target.mT
 
@@ -169,11 +206,14 @@ _ADD: dict[str, Callable[[Tensor, Tensor], Tensor]] = {
     "squared": _add_squared,
     "huber": _add_huber,
 }
+_BY_CLASS = ("cross_entropy", "probability", "focal")
 _PART_COSTS: dict[str, ElementCost] = {
     "l1": lambda left, right: _by_feature(left, right, _add_absolute),
     "squared": lambda left, right: _by_feature(left, right, _add_squared),
     "huber": lambda left, right: _by_feature(left, right, _add_huber),
+    "giou": _giou,
     "cross_entropy": _cross_entropy,
     "probability": _minus_probability,
+    "focal": _focal,
     "binary_cross_entropy": _binary_cross_entropy,
 }

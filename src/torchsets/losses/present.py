@@ -12,6 +12,30 @@ from torchsets.losses.pairs import pair_sets
 LEAST_WEIGHT = 0.1
 
 
+def set_size_loss(presence: Tensor, sizes: Tensor) -> Tensor:
+    """Put a price on a wrong number of elements.
+
+    It is h(sum of the presences - size) / slots with the smooth L1 h, because the square of a
+    surplus of hundreds would drown every other loss. To the h, 4 p^2 (1 - p)^2 of each presence p
+    is added, so that the sum is made of ones and zeros.
+
+    Args:
+        presence: How much each slot exists, (*S, B, N), floating point from 0 to 1.
+        sizes: How many elements there should be, (B,).
+
+    Returns:
+        One loss per set, (*S, B).
+
+    Example:
+        >>> presence = torch.tensor([[1.0, 0.0], [1.0, 1.0], [0.5, 0.5]])
+        >>> set_size_loss(presence, torch.tensor([1, 1, 1]))
+        tensor([0.0000, 0.2500, 0.2500])
+    """
+    check_floating(presence, name="presence")
+    doubt = 4 * (presence * (1 - presence)).square().sum(dim=-1)
+    return (_huber(presence.sum(dim=-1) - sizes) + doubt) / max(1, presence.shape[-1])
+
+
 def present_chamfer_loss(
     prediction: Tensor,
     presence: Tensor,
@@ -32,9 +56,7 @@ def present_chamfer_loss(
     - each slot against its nearest real target, without the presence, weighted by its presence;
       the sum, divided by the number of targets. The weight is a constant for the gradient, and at
       least 0.1: otherwise slots could escape by vanishing, and nothing would hold them near;
-    - the size: ``size_weight * h(sum of the presences - number of targets) / slots`` with the
-      smooth L1 h, because the square of a surplus of hundreds drowns the other terms. To the h,
-      4 p^2 (1 - p)^2 of each presence p is added, so that the sum is made of ones and zeros.
+    - the size: ``size_weight`` times :func:`set_size_loss`.
 
     Costs are means over the features and the presence.
 
@@ -65,9 +87,7 @@ def present_chamfer_loss(
     check_shape(presence, tuple(prediction.shape[:-1]), name="presence", letters="(*S, B, N)")
     check_floating(presence, name="presence")
     sizes = mask.sum(dim=1)
-    total = presence.sum(dim=-1)
-    doubt = 4 * (presence * (1 - presence)).square().sum(dim=-1)
-    surplus = (_huber(total - sizes) + doubt) / max(1, presence.shape[-1])
+    surplus = set_size_loss(presence, sizes)
     slots = torch.cat([prediction, presence.unsqueeze(-1)], dim=-1)
     wanted = torch.cat([target, torch.ones_like(target[..., :1])], dim=-1)
     pair = pair_sets(slots, wanted, mask, None, element=element)

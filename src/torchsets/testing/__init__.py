@@ -24,6 +24,7 @@ from torchsets.testing.laws import (
     assert_permutation_equivariant,
     assert_permutation_invariant,
     assert_sets_independent,
+    set_laws,
 )
 from torchsets.testing.results import SetFunction as SetFunction
 from torchsets.testing.results import random_sets
@@ -40,4 +41,5 @@ __all__ = [
     "assert_sets_independent",
     "assert_twice_differentiable",
     "random_sets",
+    "set_laws",
 ]

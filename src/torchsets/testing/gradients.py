@@ -17,7 +17,11 @@ from torchsets.testing.results import (
 
 
 def assert_no_gradient_to_padding(function: SetFunction, elements: Tensor, mask: Tensor) -> None:
-    """Check that padding receives a zero gradient, even when it holds nan."""
+    """Check that padding receives a zero gradient, and that its nan reaches no parameter's.
+
+    The second is what a mask *behind* a linear layer gets wrong: result and gradient of the
+    elements are right, and the gradient of the weights is nan.
+    """
     for content in (float("nan"), 1.0):
         padded = elements.detach().masked_fill(~mask.unsqueeze(-1), content)
         longer = torch.cat([padded, torch.full_like(padded[:, :1], content)], dim=1)
@@ -25,6 +29,8 @@ def assert_no_gradient_to_padding(function: SetFunction, elements: Tensor, mask:
         _, gradient = result_and_gradient(function, longer, longer_mask)
         at_padding = gradient[~longer_mask]
         assert_same([at_padding], [torch.zeros_like(at_padding)], "padding received a gradient")
+        if _parameter_gradients_are_nan(function, longer, longer_mask):
+            raise AssertionError(f"padding with {content} made the gradient of a parameter nan")
 
 
 def assert_empty_batches_connected(
@@ -98,6 +104,16 @@ def assert_handles_scales(
             raise AssertionError(
                 f"elements of {scale:g} gave a result or gradient that is not finite"
             )
+
+
+def _parameter_gradients_are_nan(function: SetFunction, elements: Tensor, mask: Tensor) -> bool:
+    variable = elements.detach().requires_grad_()
+    total = weighted_total(leaves_of(function(variable, mask)), variable)
+    parameters = _inputs(total, variable)[1:]
+    if not parameters:
+        return False
+    gradients = torch.autograd.grad(total, parameters, allow_unused=True)
+    return any(gradient is not None and bool(gradient.isnan().any()) for gradient in gradients)
 
 
 def _reached(function: SetFunction, elements: Tensor, mask: Tensor) -> list[bool]:

@@ -1,5 +1,8 @@
 """The laws of the results of set functions, and all laws at once."""
 
+from collections.abc import Callable
+from functools import partial
+
 import torch
 from torch import Tensor
 
@@ -26,21 +29,40 @@ _CONTENTS = (float("nan"), float("inf"), float("-inf"), 1e6)
 def assert_obeys_laws(
     function: SetFunction, elements: Tensor, mask: Tensor, *, equivariant: bool = False
 ) -> None:
-    """Check all laws that every set function has to obey.
+    """Check all laws that every set function has to obey."""
+    for law in set_laws(equivariant=equivariant).values():
+        law(function, elements, mask)
 
+
+def set_laws(
+    *, equivariant: bool = False
+) -> dict[str, Callable[[SetFunction, Tensor, Tensor], None]]:
+    """Return the laws that every set function has to obey, by name.
+
+    Each is an assertion that takes a function and padded sets, elements (B, N, D) and mask (B, N).
     Padding goes first: where it reaches the result, every other law would be broken as well.
+
+    Example:
+        >>> list(set_laws())[:4]
+        ['padding', 'padding-gradient', 'order', 'independence']
     """
-    features, dtype = elements.shape[-1], elements.dtype
-    assert_ignores_padding(function, elements, mask, equivariant=equivariant)
-    assert_no_gradient_to_padding(function, elements, mask)
-    if equivariant:
-        assert_permutation_equivariant(function, elements, mask)
-    else:
-        assert_permutation_invariant(function, elements, mask)
-    assert_sets_independent(function, elements, mask)
-    assert_handles_small_sets(function, features, dtype=dtype, equivariant=equivariant)
-    assert_empty_batches_connected(function, features, dtype=dtype)
-    assert_twice_differentiable(function, elements, mask)
+
+    def small_sets(function: SetFunction, elements: Tensor, mask: Tensor) -> None:
+        features, dtype = elements.shape[-1], elements.dtype
+        assert_handles_small_sets(function, features, dtype=dtype, equivariant=equivariant)
+
+    def empty_batches(function: SetFunction, elements: Tensor, mask: Tensor) -> None:
+        assert_empty_batches_connected(function, elements.shape[-1], dtype=elements.dtype)
+
+    return {
+        "padding": partial(assert_ignores_padding, equivariant=equivariant),
+        "padding-gradient": assert_no_gradient_to_padding,
+        "order": assert_permutation_equivariant if equivariant else assert_permutation_invariant,
+        "independence": assert_sets_independent,
+        "small-sets": small_sets,
+        "empty-batches": empty_batches,
+        "second-derivatives": assert_twice_differentiable,
+    }
 
 
 def assert_permutation_invariant(function: SetFunction, elements: Tensor, mask: Tensor) -> None:

@@ -143,6 +143,13 @@ def test_boxes_weights_choose_the_colour():
     assert len(drawn) == 3
 
 
+def test_a_picture_stands_behind_boxes():
+    plain = BoxSet([[0.1, 0.1, 0.5, 0.5]])
+    with_picture = BoxSet(plain.boxes, picture=[[0.0, 1.0], [0.5, 0.2]])
+    assert "<image" not in draw(Boxes([plain]))
+    assert "<image" in draw(Boxes([with_picture]))
+
+
 def test_text_is_not_read_as_mathematics():
     assert "cost $a_1$" in draw_line(Line([0], [0]), title="cost $a_1$")
 

@@ -1,12 +1,14 @@
 """Shards put together are what one run would have been."""
 
 import json
+import sys
+from types import ModuleType
 
 import pytest
 
 from torchsets.lab.experiments import Table
 from torchsets.lab.figures import Lines
-from torchsets.lab.records import Recorder, read_run, write_json
+from torchsets.lab.records import Cell, Recorder, read_run, write_json
 from torchsets.lab.reports import merge_runs, merge_shards
 from torchsets.lab.reproduction import Job, Shard
 from torchsets.lab.reproduction.folders import Place
@@ -86,6 +88,21 @@ def test_the_table_may_choose_among_the_shards_and_tells_the_report_so(tmp_path)
     assert dict(zip(heading.split(), ours.split()[2:], strict=True))["best"] == "16.00"
     (run,) = merge_shards([read_run(tmp_path / "2"), read_run(tmp_path / "16")])
     assert {cell.column: cell.value for cell in run.cells}["best"] == 16
+
+
+def sum_up(runs):
+    values = [cell.value for run in runs for cell in run.cells if cell.column != "best"]
+    return [Cell("toy/derived", "sum", "all", None, sum(values))]
+
+
+def test_numbers_of_all_shards_together_are_derived(tmp_path, monkeypatch):
+    module = ModuleType("derivation")
+    module.sum_up = sum_up
+    monkeypatch.setitem(sys.modules, "derivation", module)
+    table = Table("toy", {}, derive="derivation:sum_up")
+    text, files = write_outcome(table, make_jobs(tmp_path, (16, 8, 2)), tmp_path)
+    assert text.splitlines()[-3].split() == ["sum", "ours", "3.000"], text
+    assert "toy/derived" in files[2].read_text()
 
 
 def test_what_is_missing_is_told(tmp_path):

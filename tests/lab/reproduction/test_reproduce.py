@@ -241,7 +241,10 @@ def test_the_plan_is_printed_as_json_and_nothing_is_run(tmp_path, monkeypatch, c
     ("arguments", "message"),
     [
         (["fspool/polygon-chamfer"], "did you mean 'fspool/polygons-chamfer'?"),
-        (["perm/vqa"], "perm/vqa is a table of the thesis that is not implemented yet"),
+        (
+            ["count/vqa-2018-winner-text"],
+            "count/vqa-2018-winner-text is a table of the thesis that is not implemented yet",
+        ),
         (["dspn-polygons", "stepz=3"], "no field 'stepz'; did you mean 'steps'?"),
         (["dspn-polygons", "--seeds", "one"], "seeds must be whole numbers, got 'one'"),
         (

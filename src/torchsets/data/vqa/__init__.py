@@ -15,12 +15,14 @@ from torchsets.data.vqa.files import (
     vqa_questions,
     write_vqa_results,
 )
+from torchsets.data.vqa.pictures import vqa_pictures
 from torchsets.data.vqa.rules import (
     ban_normalise_answer,
     ban_question_words,
     normalise_answer,
     question_words,
 )
+from torchsets.data.vqa.synthetic import SyntheticVQA, synthetic_vqa
 from torchsets.data.vqa.tsv import Picture, write_tsv
 from torchsets.data.vqa.vocabularies import (
     answer_classes,
@@ -30,6 +32,7 @@ from torchsets.data.vqa.vocabularies import (
     frequent_answers,
     frequent_words,
 )
+from torchsets.data.vqa.writing import write_vqa
 
 __all__ = [
     "ANSWER_TYPES",
@@ -38,6 +41,7 @@ __all__ = [
     "PairPlaces",
     "Picture",
     "PictureBatch",
+    "SyntheticVQA",
     "VQAAnswers",
     "VQAQuestions",
     "answer_classes",
@@ -55,8 +59,11 @@ __all__ = [
     "question_words",
     "read_pairs",
     "read_vqa_questions",
+    "synthetic_vqa",
     "vqa_pairs",
+    "vqa_pictures",
     "vqa_questions",
     "write_tsv",
+    "write_vqa",
     "write_vqa_results",
 ]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets.data.vqa.tsv import Picture
 from torchsets.sets import Sets
 
 VERSION = 1
@@ -89,6 +90,12 @@ class FeatureStore:
         features, mask = self.features.batch(places)
         boxes, _ = self.boxes.batch(places)
         return PictureBatch(features, boxes, mask, self.shapes[places])
+
+    def picture(self, place: int) -> Picture:
+        """One picture, by its place in the store."""
+        width, height = self.shapes[place].tolist()
+        boxes, features = (one[place].float().numpy() for one in (self.boxes, self.features))
+        return Picture(int(self.ids[place]), width, height, boxes, features)
 
     def __repr__(self) -> str:
         left_out = f"{self.duplicates} duplicates and {self.damaged} damaged rows left out"

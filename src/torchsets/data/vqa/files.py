@@ -95,17 +95,28 @@ def vqa_questions(split: str) -> VQAQuestions:
         ValueError: If a file is cut off or has another form.
         FileNotFoundError: If a file is missing; it says where to get it.
     """
-    name = _subset(split)
-    questions = _find(f"v2_OpenEnded_mscoco_{name}_questions.json")
-    annotations = None
-    if not split.startswith("test"):
-        annotations = _find(f"v2_mscoco_{name}_annotations.json")
+    names = file_names(split)
+    questions = _find(names["questions"])
+    annotations = _find(names["annotations"]) if "annotations" in names else None
     return read_vqa_questions(questions, annotations)
+
+
+def file_names(split: str) -> dict[str, str]:
+    """The official names of the files of a split: of questions, annotations and pairs."""
+    name = _subset(split)
+    names = {"questions": f"v2_OpenEnded_mscoco_{name}_questions.json"}
+    if not split.startswith("test"):
+        names["annotations"] = f"v2_mscoco_{name}_annotations.json"
+        names["pairs"] = f"v2_mscoco_{name}_complementary_pairs.json"
+    return names
 
 
 def vqa_pairs(split: str) -> Tensor:
     """Load the complementary pairs of "train" or "val", from the same folder; see `read_pairs`."""
-    return read_pairs(_find(f"v2_mscoco_{_subset(split)}_complementary_pairs.json"))
+    names = file_names(split)
+    if "pairs" not in names:
+        raise ValueError(f'split must be "train" or "val", got {split!r}')
+    return read_pairs(_find(names["pairs"]))
 
 
 def read_vqa_questions(

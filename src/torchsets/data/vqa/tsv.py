@@ -43,6 +43,20 @@ def parse_row(line: bytes, features: int) -> Picture:
     return Picture(image_id, width, height, boxes, values)
 
 
+def count_features(path: Path) -> int:
+    """The number of features per box in a file, by its first row that has a box.
+
+    Raises:
+        ValueError: If there is no such row.
+    """
+    with path.open("rb") as file:
+        for line in file:
+            fields = line.rstrip(b"\r\n").split(b"\t")
+            if len(fields) == _FIELDS and fields[3].isdigit() and int(fields[3]):
+                return len(base64.b64decode(fields[5])) // (4 * int(fields[3]))
+    raise ValueError(f"{path} must have a row with boxes, got none")
+
+
 def write_tsv(path: Path, pictures: Iterable[Picture]) -> None:
     """Write pictures as bottom-up attention does: tab-separated, arrays in base64."""
     with path.open("wb") as file:

@@ -85,32 +85,33 @@ def _prepare_plain(setting: str, full: bool) -> Step:
     target, mask, vector = _inputs(setting)
     filled = target.masked_fill(~mask.unsqueeze(-1), 0)
     truth = torch.cat([filled, mask.unsqueeze(-1).float()], dim=-1)
-    encoder = (_PlainPoints if setting == "MNIST" else _PlainPairs)(truth.shape[-1])
+    encoder = (_PlainPoints if setting == "MNIST" else PlainPairs)(truth.shape[-1])
     slots, features = target.shape[1:]
     start = torch.rand(1, slots, features, requires_grad=True)
     presence = torch.full((1, slots, 1), 0.5, requires_grad=True)
     weights = [*encoder.parameters(), start, presence]
 
     def decode() -> None:
-        sets = _plain_decode(encoder, vector, start, presence)
+        sets = plain_decode(encoder, vector, start, presence)
         torch.autograd.grad(sets[-1].sum(), [vector, *weights])
 
     def train() -> None:
         if setting == "MNIST":
-            sets = _plain_decode(encoder, encoder(truth), start, presence)
+            sets = plain_decode(encoder, encoder(truth), start, presence)
             loss = _plain_chamfer(torch.stack(sets), truth)
         else:
-            sets = _plain_decode(encoder, vector, start, presence)
-            loss = _plain_hungarian(sets[-1], truth)
+            sets = plain_decode(encoder, vector, start, presence)
+            loss = plain_hungarian(sets[-1], truth)
             loss = loss + 0.1 * smooth_l1_loss(encoder(truth), vector)
         torch.autograd.grad(loss, weights)
 
     return train if full else decode
 
 
-def _plain_decode(
+def plain_decode(
     encoder: nn.Module, vector: Tensor, start: Tensor, presence: Tensor
 ) -> list[Tensor]:
+    """The sets after each step, (B, N, D + 1) with their presences, by autograd through all."""
     elements = start.expand(BATCH, -1, -1)
     mask = presence.expand(BATCH, -1, -1)
     sets = [torch.cat([elements, mask.clamp(0, 1)], dim=-1)]
@@ -145,7 +146,9 @@ class _PlainPoints(nn.Module):
         return _plain_fspool(self.mlp(sets) / sets.shape[1], self.weight)
 
 
-class _PlainPairs(nn.Module):
+class PlainPairs(nn.Module):
+    """The thesis' relation network: every pair is concatenated, 512 units, FSPool by a sort."""
+
     def __init__(self, inputs: int) -> None:
         super().__init__()
         self.mlp = nn.Sequential(nn.Linear(2 * inputs, 512), nn.ReLU(), nn.Linear(512, 512))
@@ -170,7 +173,8 @@ def _plain_chamfer(sets: Tensor, truth: Tensor) -> Tensor:
     return costs.amin(dim=-1).mean() + costs.amin(dim=-2).mean()
 
 
-def _plain_hungarian(sets: Tensor, truth: Tensor) -> Tensor:
+def plain_hungarian(sets: Tensor, truth: Tensor) -> Tensor:
+    """The Huber loss of the best matching, set by set."""
     from scipy.optimize import linear_sum_assignment
 
     costs = _plain_costs(sets, truth)

@@ -28,7 +28,9 @@ SUBJECTS = (
     "numbering",
     "clevr",
     "scenes",
+    "pictures",
     "digits",
+    "vqa",
     "estimators",
 )
 

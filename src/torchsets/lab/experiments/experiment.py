@@ -1,13 +1,13 @@
 """How an experiment describes itself: configuration, scales, tables, data. Needs no torch."""
 
 import difflib
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
 from typing import Any, Generic, TypeVar
 
 from torchsets._catalogue import DATASETS, Dataset
-from torchsets.lab.records import Recorder
+from torchsets.lab.records import Cell, Recorder, Run
 from torchsets.lab.typed import Json
 
 Config = TypeVar("Config")
@@ -28,6 +28,8 @@ class Table:
             of the demo always are variants.
         merge: For columns whose number is not of one shard alone: ``min`` or ``max`` over them.
         thesis: Whether the thesis, or a paper that is named beside its numbers, has it.
+        derive: Where a function is, as ``module:function``, that makes further cells from the runs
+            of all seeds, such as a test of differences. Empty: there are none.
     """
 
     key: str
@@ -36,6 +38,11 @@ class Table:
     fixed: tuple[str, ...] = ()
     merge: Mapping[str, str] = field(default_factory=dict)
     thesis: bool = True
+    derive: str = ""
+
+    def derived(self, runs: Sequence[Run]) -> list[Cell]:
+        """Numbers that no single run has."""
+        return list(_load(self.derive)(runs)) if self.derive else []
 
     def shows(self, key: str) -> bool:
         """Whether a table of results belongs to it."""
@@ -78,8 +85,7 @@ class Experiment(Generic[Config]):
 
     def load(self) -> Callable[[Config, Recorder], None]:
         """Import the function that runs it."""
-        module, _, function = self.run.partition(":")
-        loaded: Callable[[Config, Recorder], None] = getattr(import_module(module), function)
+        loaded: Callable[[Config, Recorder], None] = _load(self.run)
         return loaded
 
     def datasets(self, config: Mapping[str, Json], scale: str) -> list[Dataset]:
@@ -139,6 +145,12 @@ def check_at_least(least: float, config: object, *names: str) -> None:
 def nearest(name: str, known: Collection[str]) -> str:
     """Return the known name that is spelt most like a given one."""
     return difflib.get_close_matches(name, known, n=1, cutoff=0)[0]
+
+
+def _load(place: str) -> Any:
+    """Import the function at ``module:function``."""
+    module, _, function = place.partition(":")
+    return getattr(import_module(module), function)
 
 
 def _each(value: Any) -> tuple[Any, ...]:

@@ -25,6 +25,9 @@ def draw_panel(axis: "Axes", panel: BoxSet) -> None:
     """Draw one image, light boxes first so that the sure ones stay visible."""
     colour_map = import_extra("matplotlib", "app").colormaps["RdYlBu"]
     rectangle = import_extra("matplotlib.patches", "app").Rectangle
+    if panel.picture is not None:
+        pixels = [[value or 0.0 for value in row] for row in panel.picture]
+        axis.imshow(pixels, cmap="gray", vmin=0, vmax=1, extent=(0, 1, 1, 0))
     weights = [weight or 0.0 for weight in panel.weights or [1.0] * len(panel.boxes)]
     pairs = sorted(
         zip(weights, panel.boxes, strict=True), key=lambda pair: (abs(pair[0] - 0.5), pair[0])

@@ -76,6 +76,10 @@
     },
 
     boxes(group, panel, index) {
+      if (panel.picture) {
+        const pixels = { matrices: [panel.picture], range: [0, 1], ramps: panel.ramps };
+        drawers.matrix(group, pixels, 0);
+      }
       border(group);
       const boxes = at(panel.boxes, index);
       const weights = at(panel.weights, index);

@@ -74,7 +74,9 @@ def _draw_start(axis: "Axes", panel: FramePanel, frames: Frames) -> None:
             shown = PointSet(first(panel.points), panel.title, panel.slots, values, target)
             points.draw_panel(axis, shown, panel.range, letters=_LETTERS)
         case MovingBoxes():
-            boxes.draw_panel(axis, BoxSet(first(panel.boxes), panel.title, first(panel.weights)))
+            weights = first(panel.weights)
+            box_set = BoxSet(first(panel.boxes), panel.title, weights, panel.picture)
+            boxes.draw_panel(axis, box_set)
         case MovingMatrix():
             matrix = Matrix(first(panel.matrices), panel.title, panel.x_label, panel.y_label)
             heatmaps.draw_panel(axis, matrix, colours=panel.colours, limits=panel.range)

@@ -6,7 +6,9 @@ import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
+from typing import Any
 
 from torchsets._extras import import_extra
 from torchsets.lab.figures import Frames
@@ -77,19 +79,15 @@ def write_report(runs: Sequence[Run], path: Path) -> None:
     The page needs no network. Only figures of kind ``frames`` need a script, which is ours and
     within the page; a policy in its head lets no other run. The same records give the same page.
     """
-    jinja2 = import_extra("jinja2", "app")
-    loader = jinja2.FileSystemLoader(Path(__file__).parent)
-    environment = jinja2.Environment(loader=loader, autoescape=True, trim_blocks=True)
-    environment.lstrip_blocks = True
-    template = environment.get_template("page.html")
-    sections = [_section(index, group) for index, group in enumerate(_groups(runs))]
+    template = _templates().get_template("page.html")
+    sections = [_section(index, group) for index, group in enumerate(groups_of(runs))]
     moving = any(figure.frames for section in sections for figure in section.figures)
-    script = Path(__file__).with_name("frames.js").read_text(encoding="utf-8") if moving else ""
+    script = frames_script() if moving else ""
     page = template.render(
         sections=sections,
         script=script,
         script_hash=base64.b64encode(hashlib.sha256(script.encode()).digest()).decode(),
-        markup=jinja2.utils.markupsafe.Markup,
+        markup=_markup(),
     )
     path.parent.mkdir(parents=True, exist_ok=True)
     write_atomically(path, page)
@@ -111,7 +109,39 @@ def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
     return paths
 
 
-def _groups(runs: Sequence[Run]) -> list[list[Run]]:
+def table_as_html(table: Table) -> str:
+    """Return a table as the report shows it, without its heading, for a page of your own."""
+    return str(_templates().get_template("parts.html").module.show_table(table, heading=False))
+
+
+def figure_as_html(name: str, recorded: RecordedFigure) -> str:
+    """Draw a figure as the report shows it; figures with a slider need :func:`frames_script`."""
+    parts = _templates().get_template("parts.html").module
+    return str(parts.show_figure(_draw_one(name, recorded), _markup()))
+
+
+def frames_script() -> str:
+    """Return the script that moves the figures with a slider."""
+    return Path(__file__).with_name("frames.js").read_text(encoding="utf-8")
+
+
+@cache
+def _templates() -> Any:
+    jinja2 = import_extra("jinja2", "app")
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+def _markup() -> Any:
+    return import_extra("jinja2", "app").utils.markupsafe.Markup
+
+
+def groups_of(runs: Sequence[Run]) -> list[list[Run]]:
+    """Put runs together that differ in their seeds only."""
     groups: dict[str, list[Run]] = {}
     for run in runs:
         config = {key: run.config[key] for key in run.config if key not in _NOT_A_DIFFERENCE}
@@ -146,11 +176,15 @@ def _draw_all(prefix: str, figures: Mapping[str, RecordedFigure], folder: Path) 
     drawn = []
     for name, recorded in figures.items():
         with _or_left_out(folder / "figures" / f"{name}.json"):
-            figure = recorded.figure
-            frames = script_data(figure) if isinstance(figure, Frames) else ""
-            svg = draw_figure(f"{prefix}-{name}", recorded)
-            drawn.append(Drawn(recorded.title, recorded.caption, recorded.alt, svg, frames))
+            drawn.append(_draw_one(f"{prefix}-{name}", recorded))
     return drawn
+
+
+def _draw_one(name: str, recorded: RecordedFigure) -> Drawn:
+    figure = recorded.figure
+    frames = script_data(figure) if isinstance(figure, Frames) else ""
+    svg = draw_figure(name, recorded)
+    return Drawn(recorded.title, recorded.caption, recorded.alt, svg, frames)
 
 
 @contextmanager

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from torchsets.lab.experiments import Table
@@ -32,6 +32,8 @@ def write_outcome(
     What is missing yet is shown as missing. Without ``page`` there is no HTML, which takes seconds.
     """
     merged = [merge_runs(runs, table.merge) for runs in _read_shards(jobs).values()]
+    if merged:
+        merged[0] = replace(merged[0], cells=[*merged[0].cells, *table.derived(merged)])
     found = [one for one in collect_tables(merged) if table.shows(one.key)]
     begun = [one for one in found if any(row.ours is not None for row in one.rows)]
     text = "\n\n".join(table_as_text(one, all_rows=True) for one in begun)

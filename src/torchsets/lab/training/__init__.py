@@ -5,6 +5,7 @@ from torchsets.lab.training.checkpoints import load_checkpoint, load_weights, sa
 from torchsets.lab.training.history import History
 from torchsets.lab.training.host import keep_freed_memory, pick_device, use_one_thread
 from torchsets.lab.training.loop import Settings, linear_decay, seed_everything, train
+from torchsets.lab.training.optimising import adam, late_decay
 from torchsets.lab.training.processes import (
     is_first,
     join_processes,
@@ -16,9 +17,11 @@ from torchsets.lab.training.processes import (
 __all__ = [
     "History",
     "Settings",
+    "adam",
     "is_first",
     "join_processes",
     "keep_freed_memory",
+    "late_decay",
     "linear_decay",
     "load_checkpoint",
     "load_weights",

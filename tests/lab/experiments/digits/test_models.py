@@ -4,7 +4,7 @@ import torch
 from torchsets.lab.experiments.digits.auto_encode import load_sets
 from torchsets.lab.experiments.digits.configs import DIGITS
 from torchsets.lab.experiments.digits.models import build, make_criterion
-from torchsets.losses import chamfer_loss, present_chamfer_loss
+from torchsets.losses import chamfer_loss, set_size_loss
 from torchsets.padded import SetBatch
 
 SMOKE = DIGITS.config_at("smoke")
@@ -60,7 +60,7 @@ def test_the_losses_are_means_over_the_sets_on_the_way_or_of_the_last(name, sets
     target = torch.cat([sets.elements, sets.mask.unsqueeze(-1).float()], dim=-1)
     expected = chamfer_loss(slots, target, element="huber", reduction="mean").mean()
     torch.testing.assert_close(thesis.loss(sets), expected)
-    expected = present_chamfer_loss(elements, presence, *sets, size_weight=0.3).mean()
+    expected += 0.3 * set_size_loss(presence, sets.sizes).mean()
     torch.testing.assert_close(aware.loss(sets), expected)
 
 

@@ -23,7 +23,7 @@ def test_each_shard_is_one_model_and_the_implicit_dspn_has_one_for_each_pooling(
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"input": "images"}, "input=images is not available yet"),
+        ({"input": "images"}, "it is another experiment: torchsets run dspn-images"),
         ({"input": "sound"}, "input must be among states, got sound"),
         ({"objects": ("1-2",)}, "objects must be among 3-10, 3-6, got 1-2"),
         ({"models": ("gan",)}, "models must be among unrolled, .*, got gan"),

@@ -1,13 +1,12 @@
 import pytest
 import torch
 
+from torchsets.lab.experiments.objects import matching_error
 from torchsets.lab.experiments.scenes.configs import STATES
 from torchsets.lab.experiments.scenes.models import (
     Batch,
     DescentAutoEncoder,
     build,
-    matching_error,
-    set_encoder,
     with_presence,
 )
 from torchsets.lab.experiments.scenes.states import draw_batch, load_states
@@ -95,11 +94,3 @@ def test_the_loss_of_a_tspn_has_its_sizes(batch):
     with torch.no_grad():
         model.decoder.size[-1].bias[0] += 20  # sure that sets are empty, which none is
     assert model.loss(batch) > before + 0.1
-
-
-def test_fspool_has_one_weight_for_each_rank():
-    encoder = set_encoder(SMOKE, 6, "fspool")
-    sets = torch.randn(2, 6, 19)
-    ranked = encoder.inner(sets).sort(dim=1, descending=True).values
-    expected = (ranked * encoder.pool.weight.T).sum(dim=1)
-    torch.testing.assert_close(encoder(sets), expected)

@@ -2,15 +2,14 @@ import pytest
 import torch
 
 from torchsets.lab.experiments.launch import run_experiment
+from torchsets.lab.experiments.outcomes import as_way, precisions
 from torchsets.lab.experiments.scenes.configs import STATES, updates_of
 from torchsets.lab.experiments.scenes.models import Batch, build
 from torchsets.lab.experiments.scenes.states import (
     COLUMNS,
-    as_way,
     draw_batch,
     load_states,
     precision,
-    precisions,
     predict,
 )
 from torchsets.padded import SetPrediction
@@ -98,7 +97,7 @@ def test_precision_over_the_steps_ends_with_that_of_the_last_set():
     model = build(SMOKE, "implicit", "fspool", slots=6)
     test = load_states("3-6", 5, seed=0)
     found = predict(model, test, (3,))
-    curve = precisions(found.way, test)
+    curve = precisions(found.way, test, precision)
     assert curve.shape == (4, 6)
     torch.testing.assert_close(curve[-1], precision(found.after[3], test))
 

@@ -127,6 +127,7 @@ _FIXED = (
 )
 _TAKES = {"smoke": "10 s", "cpu": "40 min", "full": "months"}
 _SEEDS = {"full": 10}
+_DERIVE = "torchsets.lab.experiments.clevr.selection:derive_cells"
 
 ASK_SCENES = Experiment(
     "clevr-questions",
@@ -172,7 +173,9 @@ ASK_SCENES = Experiment(
         Table("fspool/clevr", takes=_TAKES, seeds=_SEEDS, fixed=_FIXED),
         Table("fspool/clevr-epochs", takes=_TAKES, seeds=_SEEDS, fixed=_FIXED),
         Table("fspool/clevr-time", takes=_TAKES, seeds=_SEEDS, fixed=_FIXED),
-        Table("clevr-questions", takes=_TAKES, seeds=_SEEDS, thesis=False),
+        Table("fspool/clevr-time-to-99-text", takes=_TAKES, seeds=_SEEDS, fixed=_FIXED),
+        Table("fspool/clevr-ttest-text", takes=_TAKES, seeds=_SEEDS, fixed=_FIXED, derive=_DERIVE),
+        Table("clevr-questions", takes=_TAKES, seeds=_SEEDS, thesis=False, derive=_DERIVE),
     ),
 )
 

@@ -23,7 +23,8 @@ from torchsets.lab.experiments.digits.models import (
 from torchsets.lab.records import Cell, Recorder
 from torchsets.lab.training import (
     Settings,
-    linear_decay,
+    adam,
+    late_decay,
     move,
     pick_device,
     seed_everything,
@@ -92,22 +93,16 @@ def _train(config: Digits, recorder: Recorder, name: str, training: Sets) -> Aut
     if isinstance(model, DescentAutoEncoder) and config.step_size is None:
         some = training.batch(slice(64), size=config.slots)
         model.prepare(move(some, next(model.parameters()).device))
-    decay = partial(linear_decay, start=config.decay_from)
     train(
         model,
-        torch.optim.Adam(
-            [weight for weight in model.parameters() if weight.requires_grad],
-            lr=config.learning_rate,
-            eps=1e-12 if name in DESCENTS else 1e-8,  # implicit gradients lack the step size
-            fused=True,
-        ),
+        adam(model, config.learning_rate, implicit=name in DESCENTS),
         model.loss,
         lambda step, generator: training.batch(batches(step), size=config.slots),
         recorder=recorder,
         task=name,
         settings=Settings(
             updates_of(name, config),
-            schedule=decay if config.decay_from < 1 else None,
+            schedule=late_decay(config.decay_from),
             seed=config.seed,
             record_every=20,
         ),

@@ -23,7 +23,7 @@ class Digits:
         dataset: mnist, or digits (8x8, embedded).
         models: Any of unrolled and implicit (DSPN), mlp and lstm.
         loss: thesis: Chamfer with presence as a feature of padded sets, which does not see how
-            many points are predicted. size-aware: Chamfer over present points, and their number.
+            many points are predicted. size-aware: the same, and the error of their number.
         size_weight: Factor of the number of points in the size-aware loss.
         steps: Updates of each model.
         equal_time: Whether the other models get as many updates as take about the same time on a
@@ -115,7 +115,7 @@ DIGITS = Experiment(
             "matched_sets": 8,
         },
         "cpu": {
-            "steps": 2000,
+            "steps": 2400,
             "equal_time": True,
             "learning_rate": 3e-3,
             "decay_from": 0.5,

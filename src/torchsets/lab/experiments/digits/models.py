@@ -9,7 +9,7 @@ from torch import Tensor, nn
 from torchsets.decoders import DSPN, LSTMDecoder, MLPDecoder, find_step_size
 from torchsets.encoders import mlp_encoder
 from torchsets.lab.experiments.digits.configs import DESCENTS, Digits
-from torchsets.losses import SetPredictionLoss, chamfer_loss, present_chamfer_loss
+from torchsets.losses import SetPredictionLoss, chamfer_loss, set_size_loss
 from torchsets.padded import SetBatch, SetPrediction
 
 POINT = 2  # features; the presence is one more
@@ -87,16 +87,24 @@ def build(config: Digits, name: str) -> AutoEncoder:
 
 def make_criterion(config: Digits, *, supervise: str) -> Criterion:
     """The loss of a prediction: of all sets on the way, or of the last."""
+    thesis = SetPredictionLoss(thesis_chamfer, supervise="all" if supervise == "all" else "last")
     if config.loss == "thesis":
-        return SetPredictionLoss(thesis_chamfer, supervise="all" if supervise == "all" else "last")
-    return partial(_size_aware_loss, every_step=supervise == "all", weight=config.size_weight)
+        return thesis
+    return partial(_size_aware_loss, thesis=thesis, weight=config.size_weight)
 
 
 def _size_aware_loss(
-    prediction: SetPrediction, target: Tensor, mask: Tensor, *, every_step: bool, weight: float
+    prediction: SetPrediction,
+    target: Tensor,
+    mask: Tensor,
+    *,
+    thesis: SetPredictionLoss,
+    weight: float,
 ) -> Tensor:
-    elements, presence, way = prediction
-    if every_step and way is not None:
-        elements, presence = way.elements, way.presence
-    loss = present_chamfer_loss(elements, presence, target, mask, size_weight=weight)
-    return loss.mean(dim=0) if loss.ndim == 2 else loss
+    """The thesis' loss and that of the sizes, of the same sets."""
+    presence, way = prediction.presence, prediction.trajectory
+    if thesis.supervise == "all" and way is not None:
+        presence = way.presence
+    sizes = set_size_loss(presence, mask.sum(dim=1))
+    loss: Tensor = thesis(prediction, target, mask)
+    return loss + weight * (sizes.mean(dim=0) if sizes.ndim == 2 else sizes)

@@ -24,7 +24,7 @@ class States:
     """Auto-encode object states through one vector, without pictures. Not in the thesis.
 
     Attributes:
-        input: What the vector is made of: states. (Pictures are to come.)
+        input: What the vector is made of: states. From pictures it is the experiment dspn-images.
         objects: Any of 3-10 and 3-6, the smallest and largest number of objects of a scene.
         models: Any of implicit and unrolled (DSPN), lstm, tspn, mlp.
         poolings: Any of fspool, sum, max: poolings of the set encoder. The implicit DSPN is
@@ -73,7 +73,7 @@ class States:
 
     def __post_init__(self) -> None:
         if self.input == "images":
-            raise ValueError("input=images is not available yet: only input=states is")
+            raise ValueError("from pictures it is another experiment: torchsets run dspn-images")
         check_names("input", (self.input,), ("states",))
         check_names("objects", self.objects, OBJECTS)
         check_names("models", self.models, DECODERS)

@@ -1,26 +1,19 @@
 """Auto-encoders of object states: a set encoder, a vector, and a decoder that gets it alone."""
 
-from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from torchsets.decoders import DSPN, LSTMDecoder, MLPDecoder, TSPNDecoder, find_step_size
-from torchsets.encoders import DeepSets
-from torchsets.encoders.relu import ReLU
+from torchsets.lab.experiments.objects import matching_error, set_encoder
 from torchsets.lab.experiments.scenes.configs import DESCENTS, States
-from torchsets.losses import SetPredictionLoss, hungarian_loss
-from torchsets.mlp import MLP
+from torchsets.losses import SetPredictionLoss
 from torchsets.padded import SetPrediction
-from torchsets.pooling import FSPool, MaxPool, SumPool
 
 FEATURES = 18  # of an object; its presence is one more
 START_SPREAD = 0.1
 SIZE_WEIGHT = 0.1  # of TSPN's cross entropy beside the error of its elements
-
-matching_error = partial(hungarian_loss, element="huber", reduction="mean")
-"""Huber of the best matching, mean over features and pairs."""
 
 
 class Batch(NamedTuple):
@@ -43,7 +36,7 @@ class DescentAutoEncoder(nn.Module):
     def __init__(self, config: States, *, slots: int, pooling: str, implicit: bool) -> None:
         super().__init__()
         self.decoder = DSPN(
-            set_encoder(config, slots, pooling),
+            _encoder(config, slots, pooling),
             slots=slots,
             features=FEATURES,
             steps=config.inner_steps,
@@ -93,7 +86,7 @@ class ListAutoEncoder(nn.Module):
 
     def __init__(self, config: States, *, slots: int, pooling: str, lstm: bool) -> None:
         super().__init__()
-        self.encoder = set_encoder(config, slots, pooling)
+        self.encoder = _encoder(config, slots, pooling)
         decoder = LSTMDecoder if lstm else MLPDecoder
         self.decoder = decoder(config.latent, config.decoder_hidden, slots=slots, features=FEATURES)
         self.criterion = SetPredictionLoss(matching_error)
@@ -119,7 +112,7 @@ class TSPNAutoEncoder(nn.Module):
 
     def __init__(self, config: States, *, slots: int, pooling: str) -> None:
         super().__init__()
-        self.encoder = set_encoder(config, slots, pooling)
+        self.encoder = _encoder(config, slots, pooling)
         hidden = max(4, config.decoder_hidden // 4)
         self.decoder = TSPNDecoder(FEATURES, slots, inputs=config.latent, hidden=hidden)
 
@@ -156,16 +149,8 @@ def build(config: States, name: str, pooling: str, *, slots: int) -> AutoEncoder
     return ListAutoEncoder(config, slots=slots, pooling=pooling, lstm=name == "lstm")
 
 
-def set_encoder(config: States, slots: int, pooling: str) -> nn.Module:
-    """Two layers on each slot, and a pooling over all of them; an FSPool has a weight per rank."""
-    pool: nn.Module
-    if pooling == "fspool":
-        pool = FSPool(config.latent, pieces=slots - 1)
-        with torch.no_grad():
-            pool.weight.mul_(slots**-0.5)
-    else:
-        pool = SumPool() if pooling == "sum" else MaxPool()
-    return DeepSets(MLP(FEATURES + 1, config.hidden, config.latent, activation=ReLU), pool)
+def _encoder(config: States, slots: int, pooling: str) -> nn.Module:
+    return set_encoder(FEATURES + 1, config.hidden, config.latent, slots=slots, pooling=pooling)
 
 
 def with_presence(batch: Batch) -> Tensor:

@@ -7,12 +7,12 @@ weights beside it; the other decoders have an encoder of the same kind before th
 """
 
 from functools import partial
-from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from torchsets.data import Minibatches, sample_scenes, scene_states
+from torchsets.lab.experiments.outcomes import FOLLOWED, REST, Outcome, precisions, predict_sets
 from torchsets.lab.experiments.scenes.configs import (
     DECODERS,
     DESCENTS,
@@ -34,14 +34,14 @@ from torchsets.lab.experiments.scenes.models import (
 from torchsets.lab.records import Cell, Recorder
 from torchsets.lab.training import (
     Settings,
-    linear_decay,
+    adam,
+    late_decay,
     move,
     pick_device,
     seed_everything,
     train,
 )
 from torchsets.metrics import (
-    descent_progress,
     set_size_accuracy,
     set_size_error,
     state_average_precision,
@@ -50,28 +50,8 @@ from torchsets.padded import SetBatch, SetPrediction, Trajectory
 
 SIZE_TABLE, DESCENT_TABLE = "dspn-states/sizes", "dspn-states/descent"
 COLUMNS = [f"AP_{threshold:g}" for threshold in THRESHOLDS]
-TRAINING_SEED, TEST_SEED, START_SEED = 1_000_003, 2_000_003, 3_000_017
-_TEST_BATCH = 250
-_FOLLOWED = 500  # scenes whose precision a figure shows after each step
+TRAINING_SEED, TEST_SEED = 1_000_003, 2_000_003
 _DRAWN = 3
-REST = 1e-3  # a change of 0.003 in the units of the scene
-
-
-class Predictions(NamedTuple):
-    """What a model predicts for the test scenes.
-
-    Attributes:
-        after: The prediction for all scenes after each number of steps that is tested; without
-            steps, after 0.
-        way: The prediction for the first scenes after every step.
-        loss: The mean representation loss before each step, (T,).
-        at_rest: Share of the scenes at rest after each step, (T,).
-    """
-
-    after: dict[int, SetPrediction]
-    way: Trajectory
-    loss: Tensor
-    at_rest: Tensor
 
 
 def run(config: States, recorder: Recorder) -> None:
@@ -88,8 +68,10 @@ def run(config: States, recorder: Recorder) -> None:
                 label = label_of(name, pooling)
                 _measure(recorder, objects, label, found, test)
                 ways[label] = found.way
-        first = test.select(slice(_FOLLOWED))
-        draw_precision(recorder, objects, {one: precisions(ways[one], first) for one in ways})
+        first = test.select(slice(FOLLOWED))
+        draw_precision(
+            recorder, objects, {one: precisions(ways[one], first, precision) for one in ways}
+        )
         for index in range(min(_DRAWN, len(first.mask))):
             draw_scene(recorder, objects, ways, first, index)
 
@@ -126,74 +108,25 @@ def _train(
         some = draw_batch(training, torch.arange(min(256, len(training.mask))), torch.Generator())
         model.prepare(move(some, next(model.parameters()).device))
     updates = updates_of(name, config)
-    decay = partial(linear_decay, start=config.decay_from)
     train(
         model,
-        torch.optim.Adam(
-            [weight for weight in model.parameters() if weight.requires_grad],
-            lr=config.learning_rate,
-            eps=1e-12 if name in DESCENTS else 1e-8,  # implicit gradients lack the step size
-            fused=True,
-        ),
+        adam(model, config.learning_rate, implicit=name in DESCENTS),
         model.loss,
         lambda step, generator: draw_batch(training, batches(step), generator),
         recorder=recorder,
         task=f"{objects}/{name} {pooling}",
-        settings=Settings(
-            updates, schedule=decay if config.decay_from < 1 else None, seed=config.seed
-        ),
+        settings=Settings(updates, schedule=late_decay(config.decay_from), seed=config.seed),
     )
     return model
 
 
-@torch.no_grad()
-def predict(model: AutoEncoder, test: SetBatch, test_steps: tuple[int, ...]) -> Predictions:
+def predict(model: AutoEncoder, test: SetBatch, test_steps: tuple[int, ...]) -> Outcome:
     """Predict the test scenes, always from the same starts."""
-    device = next(model.parameters()).device
-    generator = torch.Generator().manual_seed(START_SEED)
-    descends = isinstance(model, DescentAutoEncoder)
-    kept = sorted(set(test_steps)) if descends else [0]
-    after: dict[int, list[SetPrediction]] = {step: [] for step in kept}
-    ways, progress = [], []
-    for chosen in torch.split(torch.arange(len(test.mask)), _TEST_BATCH):
-        batch = move(draw_batch(test, chosen, generator), device)
-        steps = max(kept) if descends else None
-        way = as_way(model(batch, steps=steps, generator=generator).to("cpu"))
-        for step in kept:
-            after[step].append(SetPrediction(way.elements[step], way.presence[step]))
-        if chosen[0] < _FOLLOWED:
-            ways.append(way)
-        progress.append(descent_progress(way, tolerance=REST))
-    shares = torch.tensor([len(part.presence) for part in after[kept[0]]]) / len(test.mask)
-    return Predictions(
-        {
-            step: SetPrediction(
-                torch.cat([part.elements for part in parts]),
-                torch.cat([part.presence for part in parts]),
-            )
-            for step, parts in after.items()
-        },
-        Trajectory(*(torch.cat(parts, dim=1)[:, :_FOLLOWED] for parts in zip(*ways, strict=True))),
-        torch.stack([one.loss for one in progress], dim=1) @ shares,
-        torch.stack([one.at_rest for one in progress], dim=1) @ shares,
-    )
-
-
-def as_way(prediction: SetPrediction) -> Trajectory:
-    """The steps of a prediction; without any, the prediction alone."""
-    if prediction.trajectory is not None:
-        return prediction.trajectory
-    loss = prediction.presence.new_zeros(0, len(prediction.presence))
-    return Trajectory(prediction.elements[None], prediction.presence[None], loss)
-
-
-def precisions(way: Trajectory, test: SetBatch) -> Tensor:
-    """Average precision in % after each step, (T+1, thresholds)."""
-    return torch.stack(
-        [
-            precision(SetPrediction(elements, presence), test)
-            for elements, presence in zip(way.elements, way.presence, strict=True)
-        ]
+    return predict_sets(
+        model,
+        partial(draw_batch, test),
+        len(test.mask),
+        steps=test_steps if isinstance(model, DescentAutoEncoder) else (),
     )
 
 
@@ -208,9 +141,7 @@ def precision(prediction: SetPrediction, test: SetBatch) -> Tensor:
     )
 
 
-def _measure(
-    recorder: Recorder, objects: str, label: str, found: Predictions, test: SetBatch
-) -> None:
+def _measure(recorder: Recorder, objects: str, label: str, found: Outcome, test: SetBatch) -> None:
     """Record the numbers of one model."""
     cells = []
     for step, prediction in found.after.items():

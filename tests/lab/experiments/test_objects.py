@@ -1,7 +1,7 @@
 import torch
 
 from torchsets.data.scenes import Scenes, scene_states
-from torchsets.lab.experiments.scenes.figures import compare, describe, match
+from torchsets.lab.experiments.objects import compare, describe, match, set_encoder
 
 SCENES = Scenes(
     torch.tensor([[0.0, 0.0, 0.7], [2.0, 1.0, 0.35]]),
@@ -39,3 +39,11 @@ def test_wrong_attributes_and_positions_are_marked():
 def test_a_near_slot_that_is_not_present_counts_as_misplaced():
     right = compare(TARGET[None], torch.tensor([[1.0, 0.4]]), TARGET)[0]
     assert right[:, -1].tolist() == [True, False]
+
+
+def test_fspool_has_one_weight_for_each_rank():
+    encoder = set_encoder(19, 16, 32, slots=6, pooling="fspool")
+    sets = torch.randn(2, 6, 19)
+    ranked = encoder.inner(sets).sort(dim=1, descending=True).values
+    expected = (ranked * encoder.pool.weight.T).sum(dim=1)
+    torch.testing.assert_close(encoder(sets), expected)

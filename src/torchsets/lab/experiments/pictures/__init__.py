@@ -1,0 +1,1 @@
+"""Predict the objects of scenes from pictures: their states, or their boxes."""

@@ -1,0 +1,136 @@
+import pytest
+import torch
+
+from torchsets.lab.experiments.launch import run_experiment
+from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
+from torchsets.lab.experiments.pictures.configs import DECODERS, IMAGES, SOURCES
+from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
+from torchsets.lab.experiments.pictures.models import Descent, build
+from torchsets.lab.experiments.pictures.predict import label_of, predict
+from torchsets.padded import SetPrediction
+
+SMOKE = IMAGES.config_at("smoke")
+ALL = [
+    *((name, "flat") for name in DECODERS),
+    *(("implicit", source) for source in SOURCES if source != "flat"),
+]
+
+
+@pytest.fixture(scope="module")
+def split():
+    return load_split(SMOKE, "states", training=True)
+
+
+def make(name, source="flat", **changes):
+    torch.manual_seed(0)
+    config = IMAGES.config_at("smoke", **changes)
+    return build(config, name, source, "fspool", slots=6, features=18)
+
+
+@pytest.mark.parametrize("experiment", [IMAGES, BOX_EXPERIMENT], ids=["states", "boxes"])
+def test_smoke_run_measures_every_model(experiment, tmp_path):
+    config = experiment.config_at(
+        "smoke", sources=("stages",), poolings=("fspool",), supervise="last"
+    )
+    run = run_experiment(experiment.name, config, scale="smoke", folder=tmp_path)
+    cells = {(cell.table, cell.model, cell.column): cell.value for cell in run.cells}
+    columns = (STATES if experiment is IMAGES else BOXES).columns
+    descents = {
+        f"{name}, two stages, {steps} steps"
+        for name in ("DSPN", "Implicit DSPN")
+        for steps in (2, 3)
+    }
+    lists = {f"{name}, flattened map" for name in ("MLP baseline", "RNN baseline", "TSPN")}
+    rows = {*descents, *lists, "Queries", "Slot attention"}
+    for table in (experiment.name, f"{experiment.name}/single"):
+        assert {row for key, row, _ in cells if key == table} == rows
+        assert {column for key, _, column in cells if key == table} == set(columns)
+    for row in rows:
+        rest = cells.get((f"{experiment.name}/beside", row, "at rest in %"))
+        assert (rest is not None) is (row in descents)
+    fspool = "dspn/state-fspool" if experiment is IMAGES else "dspn/box-fspool"
+    named = {row for key, row, _ in cells if key == f"{fspool}/variants"}
+    label = ", dataset=rendered"
+    assert named == {f"DSPN-RN-FSPool ({steps} iters){label}" for steps in (2, 3)}
+    assert run.tasks["sets/implicit stages fspool"].steps == config.set_steps
+    assert set(run.figures) == {"precision", "picture 1", "picture 2", "picture 3", "worst"}
+
+
+@pytest.mark.parametrize(("name", "source"), ALL)
+def test_every_model_learns_from_pictures_and_predicts_the_same_again(name, source, split):
+    model = make(name, source)
+    batch = split.draw(torch.arange(4), torch.Generator().manual_seed(0))
+    loss = model.loss(batch)
+    sum(loss.values() if isinstance(loss, dict) else [loss]).backward()
+    stems = [weight for key, weight in model.named_parameters() if "trunk.conv1" in key]
+    assert all(weight.grad is not None and weight.grad.any() for weight in stems)
+    model.eval()
+    first, second = (predict(model, split, (2, 3)) for _ in range(2))
+    assert set(first.after) == ({2, 3} if isinstance(model, Descent) else {0})
+    last = max(first.after)
+    torch.testing.assert_close(first.after[last].elements, second.after[last].elements)
+
+
+def test_before_all_is_trained_together_the_set_half_rests(split):
+    model = make("implicit", "stages")
+    batch = split.draw(torch.arange(4), torch.Generator(), joint=False)
+    loss = model.loss(batch)
+    assert loss["sets"] == 0
+    sum(loss.values()).backward()
+    assert all(weight.grad is None for weight in model.decoder.parameters())
+
+
+def test_aimed_vectors_have_the_centre_and_spread_of_those_of_true_sets(split):
+    model = make("implicit", "stages")
+    batch = split.draw(torch.arange(16), torch.Generator())
+    model.aim(batch)
+    wanted = model.decoder.encode(batch.elements, batch.mask)
+    torch.testing.assert_close(model.centre, wanted.mean(dim=0))
+    with torch.no_grad():  # a vector of zeros aims at the centre: the loss is the variance, or 1
+        for weight in model.source.head[1].parameters():
+            weight.zero_()
+        loss = model.loss(batch._replace(joint=False))["vectors"]
+    assert loss.item() == pytest.approx(1, rel=1e-4)
+
+
+def test_a_hybrid_starts_at_what_its_queries_predict(split):
+    model = make("implicit", "hybrid").eval()
+    batch = split.draw(torch.arange(4), torch.Generator())
+    with torch.no_grad():
+        way, start = model(batch).trajectory, model.queries(batch)
+    torch.testing.assert_close(way.elements[0], start.elements)
+
+
+@pytest.mark.parametrize("target", [STATES, BOXES], ids=["states", "boxes"])
+def test_true_sets_have_full_precision(target):
+    split = load_split(SMOKE, target.name, training=False)
+    perfect = SetPrediction(split.sets.elements, split.sets.mask.float())
+    assert target.precision(perfect, split.sets).tolist() == [100.0] * 5
+    assert split.images.dtype == torch.uint8
+
+
+def test_a_row_names_the_source_and_the_pooling():
+    assert label_of("implicit", "stages", "fspool") == "Implicit DSPN, two stages"
+    assert label_of("unrolled", "flat", "sum") == "DSPN, flattened map, sum pooling"
+    assert label_of("queries", "map", "fspool") == "Queries"
+
+
+def test_real_pictures_need_files(tmp_path, monkeypatch):
+    from torchsets.lab.experiments.pictures.data import real_pictures
+
+    monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path))
+    assert real_pictures(SMOKE, "states") is None
+    with pytest.raises(FileNotFoundError):
+        load_split(IMAGES.config_at("full"), "states", training=True)
+
+
+def test_a_share_of_the_objects_is_missing_from_the_training_alone(split):
+    few = forget(split.sets, 0.3, seed=0)
+    assert 0.5 < few.mask.sum() / split.sets.mask.sum() < 0.9
+    assert not (few.mask & ~split.sets.mask).any()
+    assert (few.elements[~few.mask] == 0).all()
+    assert forget(split.sets, 0.0, seed=0).mask.equal(split.sets.mask)
+    noisy = IMAGES.config_at("smoke", missing=0.3)
+    assert load_split(noisy, "states", training=True).sets.mask.equal(few.mask)
+    test, whole = (load_split(one, "states", training=False) for one in (noisy, SMOKE))
+    assert test.sets.mask.equal(whole.sets.mask)

@@ -1,0 +1,84 @@
+"""What pages say about the records is made from the records."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+import write_index
+from site_pages import coverage, index, parts, records
+from torchsets.lab.reports.thesis import thesis_tables
+
+ROOT = Path(__file__).parents[2]
+
+
+def test_the_index_of_results_is_that_of_the_records():
+    text = write_index.INDEX.read_text()
+    assert write_index.with_generated_parts(text) == text, "run: make index"
+
+
+def test_marks_that_are_missing_are_an_error():
+    with pytest.raises(ValueError, match="must have the marks of runs"):
+        write_index.with_generated_parts("# Recorded runs\n")
+
+
+def test_every_folder_of_results_has_a_finding():
+    folders = {path.name for path in records.RESULTS.iterdir() if path.is_dir()}
+    assert set(index.findings()) == folders, "results/README.md: a line for each folder"
+
+
+def test_the_thesis_has_31_result_tables():
+    keys = coverage.result_tables()
+    assert len(keys) == 31
+    assert "fspool/mnist" in keys
+    assert not any(key.endswith(("-text", "-stats", "-figure")) for key in keys)
+
+
+def test_coverage_counts_rows_that_the_thesis_did_not_quote():
+    one = coverage.coverage("fspool/graph-bio")
+    assert len(thesis_tables()["fspool/graph-bio"].rows) == 10
+    assert one.rows == one.rows_filled == 2
+    assert one.state == "all of it"
+    assert coverage.coverage("fspool/mnist").state == "every row"
+    assert coverage.coverage("count/vqa-test").state == "no"
+
+
+@pytest.mark.parametrize(
+    ("experiment", "page"),
+    [
+        ("count-toy", "counting"),
+        ("mosaics-classify", "permutations"),
+        ("clevr-questions", "fspool"),
+        ("dspn-mnist", "dspn"),
+        ("numbering", "beyond"),
+        ("an experiment that was deleted", "beyond"),
+    ],
+)
+def test_each_experiment_has_a_page(experiment, page):
+    assert records.chapter_of(experiment) == page
+    assert (ROOT / "docs" / "thesis" / f"{page}.md").is_file()
+
+
+def test_a_recorded_table_takes_its_place_in_the_page():
+    page = parts.Parts("page.md")
+    markdown = parts.record_tables(page, "fspool/mnist in mnist-classify/fspool-mnist")
+    place = re.search(r'<div class="records" data-part="0"></div>', markdown)[0]
+    html = page.insert(f"<p>before</p>{place}<p>after</p>")
+    assert "ours, 3 seeds" in html
+    assert "<td>84.70 ± 1.900</td>" in html  # the thesis'
+    with pytest.raises(ValueError, match=r"page.md: results/polygons has no table fspool/mnist"):
+        parts.record_tables(page, "fspool/mnist in polygons")
+
+
+def test_directives_of_all_pages_are_known():
+    hook = (ROOT / "tools" / "site_hook.py").read_text()
+    for path in (ROOT / "docs").rglob("*.md"):
+        for name, options in re.findall(r"<!-- records: (\S+) ?(.*?) -->", path.read_text()):
+            assert f'"{name}":' in hook, f"{path} has a directive {name}"
+            if name == "table":
+                assert parts.record_tables(parts.Parts(str(path)), options)
+
+
+def test_commands_do_not_show_the_folders_of_a_machine():
+    assert "/work/" not in index.runs_table()
+    assert "/tmp/" not in index.runs_table()
