@@ -11,7 +11,7 @@ from torchsets.sets import Sets
 
 SMALL = {"hidden": 8, "max_epochs": 30, "batch_size": 128, "learning_rate": 0.05}
 MINIBATCHES = "a set of weight 2 is no set that is drawn twice: batches are drawn in random order"
-ROUNDING = "float32: beside other sets the last bits may differ, and the check asks for 1e-9"
+ROUNDING = "float32: beside other sets the last bits may differ; the checks ask for 1e-7 and 1e-9"
 
 
 class Rows:
@@ -46,14 +46,15 @@ def not_possible(estimator):
     """The checks that fail, or may fail on some processors, with the reason."""
     if isinstance(estimator, RowStatistics):
         return {}
-    order = {"check_methods_sample_order_invariance": ROUNDING}
-    if isinstance(estimator, RowEncoder):
-        return order
-    return {**order, "check_sample_weight_equivalence_on_dense_data": MINIBATCHES}
+    return {
+        "check_methods_sample_order_invariance": ROUNDING,
+        "check_methods_subset_invariance": ROUNDING,
+        "check_sample_weight_equivalence_on_dense_data": MINIBATCHES,
+    }
 
 
 @parametrize_with_checks(
-    [RowClassifier(**SMALL), RowStatistics()],
+    [RowClassifier(**{**SMALL, "max_epochs": 15}), RowStatistics()],
     expected_failed_checks=not_possible,
     xfail_strict=False,
 )
