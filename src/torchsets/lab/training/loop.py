@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from torchsets.fitting import OptimiserSteps
 from torchsets.lab.records import Recorder
 from torchsets.lab.signals import stop_requests
 from torchsets.lab.training import processes
@@ -114,9 +115,12 @@ def train(
         stop_requests(second_ends=processes.process_count() == 1) as requests,
         show_progress(task, start=state.step, steps=settings.steps) as show,
     ):
-        while state.step < settings.steps:
-            minimised, terms = compute(state.draw_part(draw, device), state.step)
-            state.take_step(minimised, terms)
+
+        def compute_at(step: int) -> tuple[Tensor, Terms]:
+            return compute(state.draw_part(draw, device), step)
+
+        for step, terms in state.steps.run(compute_at, start=state.step, check=state.add_terms):
+            state.step = step
             if device.type == "cpu":  # elsewhere reading a value makes the host wait
                 show(state.step, terms["loss"].item())
             if _due(state.step, settings.record_every, settings.steps):
@@ -179,7 +183,13 @@ class _Training:
         self.generator = torch.Generator().manual_seed(settings.seed)
         self.step, self.seconds, self.data_seconds = 0, 0.0, 0.0
         self.sums: dict[str, Tensor] = {}
-        self.rates = [group["lr"] for group in optimiser.param_groups]
+        self.steps = OptimiserSteps(
+            model,
+            optimiser,
+            steps=settings.steps,
+            schedule=settings.schedule,
+            clip=settings.clip,
+        )
         self.folder = recorder.folder / "checkpoint" / task
         found = processes.on_first(self.load)
         if found is not None:
@@ -204,23 +214,13 @@ class _Training:
         self.data_seconds += time.perf_counter() - began
         return part
 
-    def take_step(self, minimised: Tensor, terms: Terms) -> None:
+    def add_terms(self, terms: Terms, step: int) -> None:
         self.sums = {
-            name: term.detach() + self.sums[name].to(term.device) if self.sums else term.detach()
+            name: term + self.sums[name].to(term.device) if self.sums else term
             for name, term in terms.items()
         }
-        if terms["loss"].device.type == "cpu":
-            self.check_finite(terms, self.step + 1)
-        if self.settings.schedule is not None:
-            factor = self.settings.schedule(self.step / self.settings.steps)
-            for group, rate in zip(self.optimiser.param_groups, self.rates, strict=True):
-                group["lr"] = rate * factor
-        self.optimiser.zero_grad(set_to_none=True)
-        minimised.backward()  # type: ignore[no-untyped-call]  # torch's is untyped
-        if self.settings.clip is not None:
-            nn.utils.clip_grad_norm_(self.model.parameters(), self.settings.clip)
-        self.optimiser.step()
-        self.step += 1
+        if terms["loss"].device.type == "cpu":  # elsewhere reading a value makes the host wait
+            self.check_finite(terms, step)
 
     def check_finite(self, terms: Mapping[str, Tensor], step: int) -> None:
         values = {name: term.item() for name, term in terms.items()}
