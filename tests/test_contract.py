@@ -91,6 +91,16 @@ CONTRACT = {
     "torchsets.permutations:GumbelSinkhorn": "(*, steps=20, temperature=1.0, noise=1.0)",
     "torchsets.permutations:GumbelSinkhorn.forward": "(self, scores, mask=None, *, generator=None)",
     "torchsets.losses:assign": "(cost, row_mask=None, column_mask=None, *, invalid='raise')",
+    "torchsets.matching:assign_flat": "(cost, sizes, *, invalid='raise')",
+    "torchsets.giou:box_giou": "(boxes, others, mask=None, other_mask=None)",
+    "torchsets.boxes:centres_to_corners": "(boxes)",
+    "torchsets.boxes:corners_to_centres": "(boxes)",
+    "torchsets.interop.detr:DetrMatcher": (
+        "(class_cost=1.0, bbox_cost=1.0, giou_cost=1.0, *, classes='probability')"
+    ),
+    "torchsets.interop.detr:DetrMatcher.forward": "(self, outputs, targets)",
+    "torchsets.interop.detr:DetrMatcher.match_layers": "(self, layers, targets)",
+    "torchsets.interop.hub:with_hub": "(model)",
     "torchsets.losses:chamfer_loss": (
         "(prediction, target, target_mask=None, *, prediction_mask=None, "
         "element='squared', reduction='sum')"

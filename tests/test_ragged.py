@@ -105,8 +105,10 @@ def test_other_layouts_of_arrow(pa):
     assert_listed(Sets.from_arrow(vectors(pa, dtype="float64")))
     assert_listed(Sets.from_arrow(pa.array(LISTED)))  # list<list<double>>
     assert_listed(Sets.from_arrow(pa.chunked_array([pa.array(LISTED[:2]), pa.array(LISTED[2:])])))
-    fixed = pa.array([LISTED[0], LISTED[0]], pa.list_(pa.list_(pa.float32(), 2), 2))
-    assert_listed(Sets.from_arrow(fixed[1:]), LISTED[:1])
+    pairs = [[[7.0, 8.0], [9.0, 0.0]], LISTED[0]]
+    fixed = pa.array(pairs, pa.list_(pa.list_(pa.float32(), 2), 2))
+    assert_listed(Sets.from_arrow(fixed), pairs)
+    assert_listed(Sets.from_arrow(fixed[1:]), pairs[1:])
     structs = pa.array([[{"x": x, "y": y} for x, y in one] for one in LISTED])
     sets = Sets.from_arrow(structs[1:])
     assert_listed(sets, LISTED[1:])

@@ -1,1 +1,1 @@
-"""Thin adapters to other libraries. Each module needs its library and is imported by name."""
+"""Thin adapters to other libraries, imported by name: most need the library they adapt to."""
