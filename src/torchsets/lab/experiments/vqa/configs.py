@@ -283,7 +283,7 @@ ORDER_VQA = Experiment(
             "dropout": 0.1,
             "late_dropout": 0.2,
             "batch_size": 128,
-            "learning_rate": 0.002,
+            "learning_rate": 0.003,
             "epochs": 8,
             "evaluations": 8,
         },
