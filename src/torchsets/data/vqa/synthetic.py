@@ -101,7 +101,7 @@ def synthetic_vqa(
         >>> data.questions
         VQAQuestions(20 questions, 4 pictures, with answers)
         >>> data.questions.texts[0], data.answers[data.truth[0]], data.answers[data.truth[5]]
-        ('How many cylinders are there?', '3', '4')
+        ('How many green spheres are there?', '4', '3')
     """
     if not OBJECTS <= sizes[0] <= sizes[1]:
         raise ValueError(f"sizes must be two rising numbers of at least {OBJECTS}, got {sizes}")
