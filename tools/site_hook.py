@@ -14,7 +14,7 @@ from site_pages.chapters import chapter_page
 from site_pages.coverage import coverage_table
 from site_pages.index import findings_table, runs_table
 from site_pages.parts import Parts, record_tables
-from site_pages.records import ROOT
+from site_pages.records import ROOT, recorded
 from torchsets.lab.reports import frames_script
 
 _DIRECTIVE = re.compile(r"^<!-- records: (\S+) ?(.*?) -->$", re.MULTILINE)
@@ -37,7 +37,7 @@ def on_files(files: Files, config: Any) -> Files:
 
 
 def on_page_markdown(markdown: str, page: Any, **_: Any) -> str:
-    """Replace the directives; links that leave docs/ become plain text."""
+    """Replace the directives, and links that leave docs/."""
     parts = _pages[page.file.src_uri] = Parts(page.file.src_uri)
 
     def replace(found: re.Match[str]) -> str:
@@ -55,5 +55,14 @@ def on_page_content(html: str, page: Any, **_: Any) -> str:
 
 
 def _without_links_outside(markdown: str) -> str:
-    """``[words](../results/x)`` has no target on the site: keep the words."""
-    return re.sub(r"\[([^\]]+)\]\(\.\./(?:results|src|tests)[^)]*\)", r"\1", markdown)
+    """Links to a folder of results/ lead to its chapter; others out of docs/ become their words."""
+    chapters = {one.name: one.chapter for one in recorded()}
+
+    def inside(found: re.Match[str]) -> str:
+        words, up, target = found.groups()
+        folder = re.match(r"results/([\w-]+)/", target)
+        if folder is None or folder[1] not in chapters:
+            return words
+        return f"[{words}]({'thesis/' if up == '../' else ''}{chapters[folder[1]]}.md)"
+
+    return re.sub(r"\[([^\]]+)\]\(((?:\.\./)+)((?:results|src|tests)[^)]*)\)", inside, markdown)
