@@ -118,7 +118,7 @@ def test_number_area_and_arrangement_of_proposals_say_nothing(data):
     left = non_maximum_suppression(boxes, torch.rand(mask.shape), mask, threshold=0.5).sum(dim=1)
     assert (sizes.view(-1, 2)[:, 0] == sizes.view(-1, 2)[:, 1]).all()
     for value in (sizes, area, area / sizes, left):
-        assert abs(correlation(value, planted)) < 0.1  # 1600 scenes: 4 standard deviations
+        assert abs(correlation(value, planted)) < 0.07  # the best place of any size gives 0.1
 
 
 def test_the_order_of_proposals_says_nothing(data):

@@ -28,6 +28,7 @@ from torchsets.piecewise import PiecewiseLinear, monotone_values
 _SCENES = 12
 _ORDERED = 256  # questions whose orders are averaged
 _BINS = 10
+_PATHS = 8  # pictures whose order is drawn as a path
 
 
 def draw_by_count(recorder: Recorder, by_row: Mapping[str, Mapping[int, float]]) -> None:
@@ -194,23 +195,19 @@ def draw_order(recorder: Recorder, model: BANNet, asked: Asked) -> None:
         "line means that the order does not depend on it.",
         alt="Mean place in the learned order against attention, position, area and file order.",
     )
-    shown = [
-        PointSet(
-            centres[row][mask[row]][ranks[row][mask[row]].argsort()].tolist(),
-            title=asked.questions.texts[int(chosen[row])],
-            values=elements[row, :, 4]
-            .sigmoid()[mask[row]][ranks[row][mask[row]].argsort()]
-            .tolist(),
-            path=True,
-        )
-        for row in range(min(8, len(chosen)))
-    ]
+    shown = []
+    for row in range(min(_PATHS, len(chosen))):
+        listed = ranks[row].masked_fill(~mask[row], torch.inf).argsort()[: int(size[row])]
+        points = centres[row, listed]
+        points[:, 1] = 1 - points[:, 1]  # downwards, as in pictures
+        weights = elements[row, listed, 4].sigmoid().tolist()
+        title = asked.questions.texts[int(chosen[row])]
+        shown.append(PointSet(points.tolist(), title=title, values=weights, path=True))
     recorder.add_figure(
         "order-scenes",
         Points(shown, range=(0, 1)),
         title="Centres of proposals, connected in the order that PO-U chose",
-        caption="Opacity is the attention of the first glimpse after the logistic function. y "
-        "points upwards here.",
+        caption="Opacity is the attention of the first glimpse after the logistic function.",
         alt="Points of proposals in the unit square, connected by a line.",
     )
 
