@@ -67,6 +67,13 @@ def test_neither_the_order_of_elements_nor_the_other_sets_matter(data, fitted):
     assert alone == pytest.approx(together, abs=1e-5)
 
 
+@pytest.mark.parametrize("elements", [1, 7, 40])
+def test_predictions_in_many_batches_are_the_same(elements, data, fitted, monkeypatch):
+    together = fitted.predict_proba(data[0])
+    monkeypatch.setattr("torchsets.estimators.trained._ELEMENTS_AT_ONCE", elements)
+    assert fitted.predict_proba(data[0]) == pytest.approx(together, abs=1e-5)
+
+
 @pytest.mark.parametrize("form", [tuple, Sets.from_list, SetBatch.from_list])
 def test_other_forms_predict_the_same(form, data, fitted):
     assert np.array_equal(fitted.predict(form(data[0])), fitted.predict(data[0]))
