@@ -96,7 +96,7 @@ def _drawn_once(identity: str, figure: RecordedFigure) -> str:
 @cache
 def _code() -> str:
     folder = ROOT / "src" / "torchsets" / "lab" / "reports"
-    files = sorted(path for path in folder.iterdir() if path.is_file())
+    files = sorted(path for path in folder.iterdir() if path.suffix in (".py", ".html"))
     return hashlib.sha256(b"".join(path.read_bytes() for path in files)).hexdigest()
 
 

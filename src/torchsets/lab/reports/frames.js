@@ -112,7 +112,9 @@
           if (value !== null && row.length <= MOST_NUMBERS) {
             const middle = { x: (j + 0.5) * width, y: (i + 0.5) * height, class: "number" };
             const ink = isLight(fill) ? "#000" : "#fff";
-            svg(group, "text", { ...middle, fill: ink, "font-size": 0.42 * width }, short(value));
+            const text = short(value);
+            const size = Math.min(0.42, 1.5 / text.length) * width; // long numbers stay in their cell
+            svg(group, "text", { ...middle, fill: ink, "font-size": size }, text);
           }
         }),
       );
