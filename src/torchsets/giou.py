@@ -45,6 +45,7 @@ def box_giou(
             f"boxes and others must have shapes (..., N, 4) and (..., M, 4), "
             f"got {tuple(boxes.shape)} and {tuple(others.shape)}"
         )
+    _check(boxes, others)
     if mask is not None:
         check_mask(mask, boxes.shape[:-1], of="boxes")
         boxes = boxes.masked_fill(~mask.unsqueeze(-1), 0)
@@ -76,10 +77,7 @@ def paired_giou(boxes: Tensor, others: Tensor) -> Tensor:
         >>> paired_giou(torch.tensor([0.0, 0.0, 1.0, 1.0]), torch.tensor([2.0, 0.0, 3.0, 1.0]))
         tensor(-0.3333)
     """
-    for name, one in (("boxes", boxes), ("others", others)):
-        if one.ndim == 0 or one.shape[-1] != 4:
-            raise ValueError(f"{name} must have shape (..., 4), got {tuple(one.shape)}")
-        check_floating(one, name=name)
+    _check(boxes, others)
     axes = max(boxes.ndim, others.ndim)
     dtype = torch.promote_types(boxes.dtype, others.dtype)
     wide = torch.promote_types(dtype, torch.float32)
@@ -110,6 +108,13 @@ def giou_of_edges(edges: Tensor, others: Tensor) -> Tensor:
     intersection = shared_width * shared_height
     union = torch.addcmul(width * height, other_width, other_height) - intersection
     return intersection / union.clamp(min=tiny) + union - 1
+
+
+def _check(boxes: Tensor, others: Tensor) -> None:
+    for name, one in (("boxes", boxes), ("others", others)):
+        if one.ndim == 0 or one.shape[-1] != 4:
+            raise ValueError(f"{name} must have shape (..., 4), got {tuple(one.shape)}")
+        check_floating(one, name=name)
 
 
 def _sides(edges: Tensor) -> Tensor:

@@ -73,7 +73,9 @@ FULL = {  # every field differs from its default
         range=(0.0, 1.0),
         bar=True,
     ),
-    "boxes": Boxes([BoxSet([[0.0, 0.0, 1.0, 1.0]], "title", weights=[0.5])], columns=2),
+    "boxes": Boxes(
+        [BoxSet([[0.0, 0.0, 1.0, 1.0]], "title", weights=[0.5], picture=[[0.0, 1.0]])], columns=2
+    ),
     "frames": Frames(
         Slider("Step", [0.0, 1.0], unit="°"),
         [
@@ -88,7 +90,9 @@ FULL = {  # every field differs from its default
                 y_label="y",
                 values=[[0.5], [1.0]],
             ),
-            MovingBoxes([[[0.0, 0.0, 1.0, 1.0]]], [[0.0], [1.0]], "title", "x", "y"),
+            MovingBoxes(
+                [[[0.0, 0.0, 1.0, 1.0]]], [[0.0], [1.0]], "title", "x", "y", picture=[[0.5]]
+            ),
             MovingMatrix(
                 [[[0.0]], [[1.0]]], (0.0, 1.0), "title", ["a"], ["b"], "diverging", "x", "y"
             ),

@@ -52,7 +52,7 @@ def test_the_focal_part_is_what_a_class_adds_to_the_loss(generator):
 def test_the_focal_part_is_finite_for_sure_logits():
     element = MixedCost(Part(slice(0, 1), "focal", target=slice(0, 1)))
     logits = torch.tensor([[200.0], [-200.0]], requires_grad=True)
-    cost = element(logits, torch.zeros(1, 1))
+    cost = element(logits, torch.ones(1, 1))
     assert cost.flatten().tolist() == [-150.0, 50.0]
     cost.sum().backward()
     assert logits.grad.isfinite().all()

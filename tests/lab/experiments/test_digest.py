@@ -79,7 +79,7 @@ def test_the_same_code_has_the_same_digest_wherever_it_is(package, monkeypatch):
     ("file", "old", "new"),
     [
         pytest.param(
-            "lab/training/loop.py",
+            "fitting.py",
             "        self.optimiser.step()\n",
             "        self.optimiser.step()  # towards the minimum\n\n",
             id="comment",
@@ -164,7 +164,7 @@ def test_its_own_code_is_seen_and_that_of_others_is_not(package, name):
 @pytest.mark.parametrize(
     ("file", "old", "new"),
     [
-        ("lab/training/loop.py", "self.optimiser.zero_grad(set_to_none=True)", "pass"),
+        ("fitting.py", "self.optimiser.zero_grad(set_to_none=True)", "pass"),
         ("lab/training/loop.py", "    seed: int = 0\n", "    seed: int = 1\n"),
         ("lab/training/loop.py", "torch.manual_seed(seed)", "torch.manual_seed(seed + 1)"),
     ],
@@ -174,7 +174,8 @@ def test_a_change_in_the_training_loop_is_seen_by_all(package, file, old, new):
     before = package.digests()
     package.change(file, old, new)
     after = package.digests()
-    assert [name for name in NAMES if after[name] == before[name]] == []
+    unseen = [name for name in NAMES if after[name] == before[name]]
+    assert unseen == ([] if file == "fitting.py" else ["set-estimators"])
 
 
 POLYGONS, COUNTING, SORTING = {"polygons", "dspn-polygons"}, {"count-toy"}, {"sort-numbers"}

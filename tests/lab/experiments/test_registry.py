@@ -156,8 +156,8 @@ def test_it_runs_for_two_steps_without_any_data_file_and_can_be_drawn(name, tmp_
 def test_an_unknown_name_or_key_names_the_nearest():
     with pytest.raises(ValueError, match="no experiment 'polygon'; did you mean 'polygons'"):
         find_experiment("polygon")
-    with pytest.raises(ValueError, match=r"no table 'count'.*; did you mean 'count-toy'"):
-        find_table("count")
+    with pytest.raises(ValueError, match=r"no table 'count-to'.*; did you mean 'count-toy'"):
+        find_table("count-to")
 
 
 def test_a_scale_that_an_experiment_does_not_have_is_refused():
