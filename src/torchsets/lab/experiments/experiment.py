@@ -65,7 +65,8 @@ class Experiment(Generic[Config]):
             the longest first. None: there is one shard.
         data: Names of the datasets that it may need. A configuration with a field ``dataset``
             needs the one that it names, or if that is "published" those of its field ``datasets``;
-            others need all, except at scale smoke.
+            others need those of their field ``datasets``,
+            or all, except at scale smoke.
     """
 
     name: str
@@ -94,7 +95,8 @@ class Experiment(Generic[Config]):
         if chosen == "published":
             names = config["datasets"]
         else:
-            names = [chosen] if chosen is not None else self.data if scale != "smoke" else ()
+            several = config.get("datasets", self.data) if scale != "smoke" else ()
+            names = [chosen] if chosen is not None else several
         return [DATASETS[name] for name in self.data if name in names]
 
     def variants(self, config: Config, scale: str) -> dict[str, str]:

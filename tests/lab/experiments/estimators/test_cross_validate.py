@@ -3,9 +3,15 @@
 import pytest
 from sklearn.model_selection import StratifiedKFold, cross_val_score
 
-from torchsets.lab.experiments.estimators.configs import CrossValidate
+from torchsets.lab.experiments.estimators.configs import CROSS_VALIDATE, CrossValidate
 from torchsets.lab.experiments.estimators.cross_validate import ACCURACY, load_sets, make_model
 from torchsets.lab.experiments.launch import run_experiment
+
+
+@pytest.mark.parametrize(("chosen", "needed"), [(["digits"], []), (["digits", "mnist"], ["mnist"])])
+def test_only_the_chosen_datasets_are_fetched(chosen, needed):
+    found = CROSS_VALIDATE.datasets({"datasets": chosen}, "cpu")
+    assert [dataset.name for dataset in found] == needed
 
 
 def test_the_digits_are_all_digits():
