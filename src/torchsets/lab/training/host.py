@@ -6,6 +6,7 @@ import sys
 
 import torch
 
+from torchsets.fitting import find_device
 from torchsets.lab.training.processes import process_count
 
 _TRIM_THRESHOLD, _MMAP_THRESHOLD = -1, -3  # the numbers of glibc's malloc.h
@@ -18,13 +19,7 @@ def pick_device(name: str = "auto") -> torch.device:
     Raises:
         ValueError: If torch has no such device, or a process of several would not have its own.
     """
-    if name == "auto":
-        name = "cuda" if torch.cuda.is_available() else "cpu"
-    try:
-        device = torch.empty(0, device=name).device
-    except (RuntimeError, AssertionError, NotImplementedError) as error:
-        first = str(error).splitlines()[0]
-        raise ValueError(f"device {name!r} is not available: {first}") from None
+    device = find_device(name)
     if device.type == "cuda" and process_count() > 1:
         _check_each_has_one(torch.cuda.device_count(), int(os.environ["LOCAL_WORLD_SIZE"]))
     return device
