@@ -261,6 +261,24 @@ def test_stopping_early_saves_evaluations(gradient):
     assert len(calls) == 1
 
 
+@pytest.mark.parametrize("momentum", [0.0, 0.5])
+def test_without_gradients_only_the_moving_sets_are_encoded(momentum):
+    seen = []
+    decoder = make(gradient="implicit", steps=30, momentum=momentum)
+    vector = decoder.encode(torch.rand(6, SLOTS, FEATURES, dtype=torch.float64)).detach()
+    with torch.no_grad():
+        losses = decoder(vector).trajectory.loss
+        decoder.tolerance = 1.001 * losses[8].median().item()
+        decoder.encoder.register_forward_hook(lambda _, sets, encoded: seen.append(len(encoded)))
+        together = decoder(vector).trajectory
+        moving = (losses >= decoder.tolerance).cumprod(dim=0).sum(dim=1).tolist()
+        assert seen == [6, *(count for count in moving[:-1] if count)]
+        alone = [decoder(one).trajectory for one in vector.split(1)]
+    assert 0 < moving[-1] < moving[0] or 0 in moving
+    for parts in zip(together, *alone, strict=True):
+        torch.testing.assert_close(parts[0], torch.cat(parts[1:], dim=1))
+
+
 def test_frozen_sets_still_get_the_gradient_of_the_steps_before():
     decoder, vector = make(steps=1, step_size=5.0), vectors(1)
     before, after = decoder(vector, steps=2).trajectory.loss[:, 0].tolist()

@@ -54,13 +54,15 @@ def descend(inner: InnerLoss, start: Tensor, rule: Descent) -> SetPrediction:
     points = [start if rule.unrolled else start.detach()]
     losses: list[Tensor] = []
     velocity: Tensor | None = None
-    at_rest = False
+    moving: Tensor | None = None  # the sets that are not at rest; None: not known
     for step in range(rule.steps):
         point = points[-1]
         record = wanted and (rule.unrolled or step == rule.steps - 1)
-        if at_rest and not record:
-            points.append(point)
-            losses.append(losses[-1])
+        if moving is not None and not record:
+            state = _Moving(point, velocity, losses[-1], moving)
+            moved, velocity, loss, moving = _move_some(inner, state, rule)
+            points.append(moved)
+            losses.append(loss)
             continue
         loss, slope = set_gradient(inner, point, record=record)
         moved, velocity, still = _move(point, slope, velocity, loss, rule)
@@ -71,10 +73,39 @@ def descend(inner: InnerLoss, start: Tensor, rule: Descent) -> SetPrediction:
                 # The minimum moves like q, one plain step from here.
                 q = _bring_back(point - slope, rule) - point
                 moved = moved + (q - q.detach())
-        at_rest = still is not None and not is_traced() and bool(still.all())
+        if still is not None and not is_traced():
+            moving = (~still).nonzero().squeeze(1)
         points.append(moved)
         losses.append(loss)
     return _prediction(points, losses, rule)
+
+
+class _Moving(NamedTuple):
+    """Sets on their way: where they are, their velocities and losses, and which still move."""
+
+    point: Tensor
+    velocity: Tensor | None
+    loss: Tensor
+    rows: Tensor
+
+
+def _move_some(inner: InnerLoss, state: _Moving, rule: Descent) -> _Moving:
+    """One step without gradients of the sets that still move; the others cost nothing."""
+    point, velocity, loss, rows = state
+    if len(rows) == 0:
+        return state
+    some = inner.with_tensors({name: tensor[rows] for name, tensor in inner.tensors().items()})
+    own_loss, slope = set_gradient(some, point[rows], record=False)
+    own_velocity = None if velocity is None else velocity[rows]
+    moved, own_velocity, still = _move(point[rows], slope, own_velocity, own_loss, rule)
+    if velocity is not None and own_velocity is not None:
+        velocity = velocity.index_copy(0, rows, own_velocity)
+    return _Moving(
+        point.index_copy(0, rows, moved),
+        velocity,
+        loss.index_copy(0, rows, own_loss),
+        rows if still is None else rows[~still],
+    )
 
 
 def _move(

@@ -109,6 +109,77 @@ def updates_of(model: str, config: States) -> int:
     return max(1, round(config.steps * PACE[model])) if config.equal_time else config.steps
 
 
+SOLVERS = {  # ways to train an implicit DSPN
+    "plain": "Implicit DSPN",
+    "half-steps": "Half the steps at first",
+    "transport": "Sinkhorn's loss",
+    "mlp-start": "Start from an MLP",
+}
+SOLVER_TABLE = "dspn-solver"
+
+
+@dataclass(frozen=True)
+class Solvers(States):
+    """How an implicit DSPN is trained and descends in tests: what the thesis left to try.
+
+    Attributes:
+        input: What the vector is made of: states.
+        objects: 3-10 or 3-6, the smallest and largest number of objects of a scene.
+        models: implicit alone.
+        poolings: fspool, sum or max: the pooling of the set encoder.
+        steps: Updates.
+        equal_time: False: every way to train gets the same number of updates.
+        batch_size: Scenes per update.
+        learning_rate: Of Adam.
+        decay_from: Share of the updates after which the learning rate decays linearly to 0.
+        hidden: Width of the set encoder's hidden layer.
+        latent: Size of the vector.
+        decoder_hidden: Width of the MLP that makes a start.
+        inner_steps: Gradient steps on a set in training.
+        test_steps: Numbers of such steps to test with; tolerances and starts have the most.
+        momentum: Of these steps.
+        step_size: Of these steps. None: measured before training, see find_step_size.
+        supervise: last: the set after the last step is trained.
+        training_scenes: Scenes to train on.
+        test_scenes: Scenes to measure on.
+        seed: Seed of the weights, the scenes, the batches and the starts.
+        device: auto, cpu or cuda.
+        solvers: Any of plain; half-steps, half the gradient steps during the first half of the
+            training; transport, Sinkhorn's loss in place of the best matching; mlp-start, a start
+            that an MLP makes from the vector.
+        adaptive_steps: Numbers of steps of Barzilai and Borwein to test with.
+        tolerances: A set stops below such a share of the mean loss before the first step.
+        starts: Numbers of random starts to test with, whose sets are averaged.
+    """
+
+    objects: tuple[str, ...] = ("3-10",)
+    models: tuple[str, ...] = ("implicit",)
+    poolings: tuple[str, ...] = ("fspool",)
+    equal_time: bool = False
+    solvers: tuple[str, ...] = tuple(SOLVERS)
+    adaptive_steps: tuple[int, ...] = (8, 15, 30)
+    tolerances: tuple[float, ...] = (0.1, 0.01, 0.001)
+    starts: tuple[int, ...] = (2, 8)
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        check_names("models", self.models, ("implicit",))
+        check_names("solvers", self.solvers, SOLVERS)
+        check_names("supervise", (self.supervise,), ("last",))
+        check_at_least(1, self, "adaptive_steps", "starts")
+        check_at_least(0, self, "tolerances")
+        if len(self.objects) != 1 or len(self.poolings) != 1:
+            raise ValueError("objects and poolings must be one each")
+        if self.equal_time:
+            raise ValueError("equal_time must be False, got True")
+
+
+def split_solvers(table: str, config: Solvers) -> dict[str, Solvers]:
+    """One way to train each."""
+    del table
+    return {name: replace(config, solvers=(name,)) for name in SOLVERS if name in config.solvers}
+
+
 _FIXED = (
     "input",
     "steps",
@@ -127,26 +198,24 @@ _FIXED = (
     "test_scenes",
 )
 
+_SMOKE = {
+    "steps": 4,
+    "batch_size": 8,
+    "hidden": 16,
+    "latent": 32,
+    "decoder_hidden": 16,
+    "inner_steps": 3,
+    "test_steps": (3, 5),
+    "training_scenes": 32,
+    "test_scenes": 16,
+}
+_CPU = {"steps": 6000, "training_scenes": 64_000, "test_scenes": 2000, "latent": 384}
+
 STATES = Experiment(
     "dspn-states",
     "predict the objects of scenes from a vector: DSPN against MLP, LSTM and TSPN",
     config=States,
-    scales={
-        "smoke": {
-            "poolings": ("fspool", "sum"),
-            "steps": 4,
-            "batch_size": 8,
-            "hidden": 16,
-            "latent": 32,
-            "decoder_hidden": 16,
-            "inner_steps": 3,
-            "test_steps": (3, 5),
-            "training_scenes": 32,
-            "test_scenes": 16,
-        },
-        "cpu": {"steps": 6000, "training_scenes": 64_000, "test_scenes": 2000, "latent": 384},
-        "full": {},
-    },
+    scales={"smoke": {"poolings": ("fspool", "sum"), **_SMOKE}, "cpu": _CPU, "full": {}},
     run="torchsets.lab.experiments.scenes.states:run",
     split=split_states,
     tables=tuple(
@@ -159,5 +228,25 @@ STATES = Experiment(
         for key in TABLES.values()
     ),
 )
+SOLVER = Experiment(
+    "dspn-solver",
+    "train and test an implicit DSPN in other ways: fewer, adaptive or more steps, other starts",
+    config=Solvers,
+    scales={
+        "smoke": {**_SMOKE, "adaptive_steps": (2,), "tolerances": (0.5,), "starts": (2,)},
+        "cpu": _CPU,
+        "full": {},
+    },
+    run="torchsets.lab.experiments.scenes.solver:run",
+    split=split_solvers,
+    tables=(
+        Table(
+            SOLVER_TABLE,
+            takes={"smoke": "10 s", "cpu": "50 min", "full": "half a day"},
+            fixed=(*_FIXED, "objects", "poolings"),
+            thesis=False,
+        ),
+    ),
+)
 
-EXPERIMENTS = (STATES,)
+EXPERIMENTS = (STATES, SOLVER)

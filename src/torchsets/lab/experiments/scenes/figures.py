@@ -7,6 +7,7 @@ from torch import Tensor
 from torchsets.lab.experiments.objects import NEAR, object_frames
 from torchsets.lab.experiments.outcomes import precision_lines
 from torchsets.lab.experiments.scenes.configs import THRESHOLDS
+from torchsets.lab.figures import Line, Lines, Panel
 from torchsets.lab.records import Recorder
 from torchsets.padded import SetBatch, Trajectory
 
@@ -43,4 +44,39 @@ def draw_scene(
         "first scenes of the test.",
         alt="A scatter plot whose dots move into rings, and a table of objects by attributes that "
         "fills with ones.",
+    )
+
+
+def draw_ways(
+    recorder: Recorder,
+    name: str,
+    label: str,
+    curves: Mapping[str, list[tuple[float, list[float]]]],
+) -> None:
+    """Show what each way to descend reaches after how many steps: (steps, precisions)."""
+    panels = [
+        Panel(
+            [
+                Line(
+                    [steps for steps, _ in points],
+                    [values[index] for _, values in points],
+                    label=kind,
+                )
+                for kind, points in ((kind, sorted(curves[kind])) for kind in curves)
+            ],
+            title=f"AP_{THRESHOLDS[index]:g}",
+            x_label="mean number of steps of a set",
+            y_label="%",
+        )
+        for index in _SHOWN
+    ]
+    recorder.add_figure(
+        f"ways of {name}",
+        Lines(panels, columns=3),
+        title=f"Precision against steps: {label}",
+        caption="Average precision over the test scenes against the mean number of gradient steps "
+        "that a set took. Steps of Barzilai and Borwein cost as much as plain ones; several starts "
+        "cost the steps of each.",
+        alt="Curves of the average precision against the number of steps, one for each way to "
+        "descend.",
     )

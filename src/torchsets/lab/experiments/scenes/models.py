@@ -1,18 +1,27 @@
 """Auto-encoders of object states: a set encoder, a vector, and a decoder that gets it alone."""
 
+from functools import partial
 from typing import NamedTuple
 
 import torch
 from torch import Tensor, nn
 
-from torchsets.decoders import DSPN, LSTMDecoder, MLPDecoder, TSPNDecoder, find_step_size
+from torchsets.decoders import (
+    DSPN,
+    LSTMDecoder,
+    MLPDecoder,
+    TSPNDecoder,
+    decode_adaptively,
+    find_step_size,
+)
 from torchsets.lab.experiments.objects import matching_error, set_encoder
 from torchsets.lab.experiments.scenes.configs import DESCENTS, States
-from torchsets.losses import SetPredictionLoss
+from torchsets.losses import SetPredictionLoss, sinkhorn_loss
 from torchsets.padded import SetPrediction
 
 FEATURES = 18  # of an object; its presence is one more
 START_SPREAD = 0.1
+BLUR = 0.05  # of Sinkhorn's divergence; objects that differ in one attribute are 1 apart
 SIZE_WEIGHT = 0.1  # of TSPN's cross entropy beside the error of its elements
 
 
@@ -23,18 +32,40 @@ class Batch(NamedTuple):
         states: The objects, (B, slots, 18).
         mask: True at real ones, (B, slots).
         noise: Standard normal numbers, (B, slots, 18).
+        steps: Of a DSPN in training. None: as it was constructed.
     """
 
     states: Tensor
     mask: Tensor
     noise: Tensor
+    steps: int | None = None
 
 
 class DescentAutoEncoder(nn.Module):
-    """DSPN that encodes with the encoder that it decodes with, from a new start for each set."""
+    """DSPN that encodes with the encoder that it decodes with.
 
-    def __init__(self, config: States, *, slots: int, pooling: str, implicit: bool) -> None:
+    Args:
+        config: Settings.
+        slots: Largest number of objects.
+        pooling: Of the set encoder.
+        implicit: Whether gradients are implicit, or unrolled.
+        transport: Whether Sinkhorn's divergence takes the place of the best matching.
+        listed_start: Whether an MLP makes the start from the vector. Else it is a new random one
+            for each set.
+    """
+
+    def __init__(
+        self,
+        config: States,
+        *,
+        slots: int,
+        pooling: str,
+        implicit: bool,
+        transport: bool = False,
+        listed_start: bool = False,
+    ) -> None:
         super().__init__()
+        self.adaptive = False  # True: in tests, steps of Barzilai and Borwein
         self.decoder = DSPN(
             _encoder(config, slots, pooling),
             slots=slots,
@@ -50,8 +81,13 @@ class DescentAutoEncoder(nn.Module):
                 start.requires_grad_(False)
         with torch.no_grad():  # for find_step_size
             self.decoder.initial_elements.normal_(0, START_SPREAD)
+        self.start: MLPDecoder | None = None
+        if listed_start:
+            self.start = MLPDecoder(
+                config.latent, config.decoder_hidden, slots=slots, features=FEATURES
+            )
         self.criterion = SetPredictionLoss(
-            matching_error,
+            transport_error if transport else matching_error,
             supervise="all" if not implicit and config.supervise == "all" else "last",
         )
 
@@ -68,17 +104,27 @@ class DescentAutoEncoder(nn.Module):
         generator: torch.Generator | None = None,
     ) -> SetPrediction:
         """Encode and decode sets; the batch brings the start, so nothing is drawn here."""
-        presence = batch.noise.new_full(batch.mask.shape, 0.5)
-        prediction: SetPrediction = self.decoder(
-            self.decoder.encode(batch.states, batch.mask),
-            steps=steps,
-            initial=(START_SPREAD * batch.noise, presence),
-        )
-        return prediction
+        return self._predict(batch, steps)[0]
 
     def loss(self, batch: Batch) -> Tensor:
-        loss: Tensor = self.criterion(self(batch), batch.states, batch.mask)
+        """The error of the last set; implicit gradients do not reach a start, so it has its own."""
+        prediction, start = self._predict(batch, batch.steps)
+        loss: Tensor = self.criterion(prediction, batch.states, batch.mask)
+        if start is not None:
+            loss = loss + self.criterion(start, batch.states, batch.mask)
         return loss.mean()
+
+    def _predict(
+        self, batch: Batch, steps: int | None
+    ) -> tuple[SetPrediction, SetPrediction | None]:
+        vector = self.decoder.encode(batch.states, batch.mask)
+        start: SetPrediction | None = None
+        initial = (START_SPREAD * batch.noise, batch.noise.new_full(batch.mask.shape, 0.5))
+        if self.start is not None:
+            start = self.start(vector)
+            initial = (start.elements, start.presence)
+        decode = partial(decode_adaptively, self.decoder) if self.adaptive else self.decoder
+        return decode(vector, steps=steps, initial=initial), start
 
 
 class ListAutoEncoder(nn.Module):
@@ -135,6 +181,12 @@ class TSPNAutoEncoder(nn.Module):
         elements, presence, _ = self.decoder(vector, sizes=batch.mask.sum(dim=1))
         error = matching_error(elements, batch.states, batch.mask, prediction_mask=presence > 0)
         return (error + SIZE_WEIGHT * self.decoder.size_loss(vector, batch.mask)).mean()
+
+
+def transport_error(prediction: Tensor, target: Tensor, mask: Tensor | None = None) -> Tensor:
+    """Sinkhorn's divergence in the units of matching_error: Huber, mean over features."""
+    loss = sinkhorn_loss(prediction, target, mask, element="huber", epsilon=BLUR)
+    return loss / prediction.shape[-1]
 
 
 AutoEncoder = DescentAutoEncoder | ListAutoEncoder | TSPNAutoEncoder

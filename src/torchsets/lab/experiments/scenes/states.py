@@ -15,7 +15,6 @@ from torchsets.data import Minibatches, sample_scenes, scene_states
 from torchsets.lab.experiments.outcomes import FOLLOWED, REST, Outcome, precisions, predict_sets
 from torchsets.lab.experiments.scenes.configs import (
     DECODERS,
-    DESCENTS,
     OBJECTS,
     POOLINGS,
     TABLES,
@@ -91,33 +90,54 @@ def label_of(name: str, pooling: str) -> str:
     return DECODERS[name] + f", {POOLINGS[pooling]}" * (pooling != "fspool")
 
 
-def draw_batch(states: SetBatch, chosen: Tensor, generator: torch.Generator) -> Batch:
+def draw_batch(
+    states: SetBatch, chosen: Tensor, generator: torch.Generator, *, steps: int | None = None
+) -> Batch:
     """Choose some scenes, and draw a start for each."""
     elements, mask = states.select(chosen)
-    return Batch(elements, mask, torch.randn(elements.shape, generator=generator))
+    return Batch(elements, mask, torch.randn(elements.shape, generator=generator), steps)
 
 
 def _train(
     config: States, recorder: Recorder, objects: str, name: str, pooling: str, training: SetBatch
 ) -> AutoEncoder:
     seed_everything(config.seed)
-    slots = OBJECTS[objects][1]
-    model = build(config, name, pooling, slots=slots).to(pick_device(config.device))
+    model = build(config, name, pooling, slots=OBJECTS[objects][1])
+    task, updates = f"{objects}/{name} {pooling}", updates_of(name, config)
+    fit(config, recorder, task, model, training, updates=updates)
+    return model
+
+
+def fit(
+    config: States,
+    recorder: Recorder,
+    task: str,
+    model: AutoEncoder,
+    training: SetBatch,
+    *,
+    updates: int,
+    first_steps: int | None = None,
+) -> float:
+    """Train a model, and return the seconds; first_steps: of a DSPN, in the first half."""
+    model.to(pick_device(config.device))
     batches = Minibatches(len(training.mask), config.batch_size, seed=config.seed)
     if isinstance(model, DescentAutoEncoder) and config.step_size is None:
         some = draw_batch(training, torch.arange(min(256, len(training.mask))), torch.Generator())
         model.prepare(move(some, next(model.parameters()).device))
-    updates = updates_of(name, config)
-    train(
+
+    def draw(step: int, generator: torch.Generator) -> Batch:
+        steps = first_steps if step < updates // 2 else None
+        return draw_batch(training, batches(step), generator, steps=steps)
+
+    return train(
         model,
-        adam(model, config.learning_rate, implicit=name in DESCENTS),
+        adam(model, config.learning_rate, implicit=isinstance(model, DescentAutoEncoder)),
         model.loss,
-        lambda step, generator: draw_batch(training, batches(step), generator),
+        draw,
         recorder=recorder,
-        task=f"{objects}/{name} {pooling}",
+        task=task,
         settings=Settings(updates, schedule=late_decay(config.decay_from), seed=config.seed),
-    )
-    return model
+    ).seconds
 
 
 def predict(model: AutoEncoder, test: SetBatch, test_steps: tuple[int, ...]) -> Outcome:
