@@ -20,6 +20,7 @@ PLACES = {
     "mnist-large": "fspool",
     "dspn-polygons": "dspn",
     "dspn-states": "dspn",
+    "dspn-solver": "dspn",
     "dspn-boxes": "dspn",
 }
 BEYOND = "beyond"
