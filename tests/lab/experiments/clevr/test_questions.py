@@ -2,8 +2,8 @@ import pytest
 import torch
 
 from torchsets.data.questions import ANSWERS, FAMILIES
-from torchsets.lab.experiments.clevr.configs import ASK_SCENES, OTHER_ROWS, AskScenes
-from torchsets.lab.experiments.clevr.data import best_constant, load_data
+from torchsets.lab.experiments.clevr.configs import ASK_SCENES, GROUPS, OTHER_ROWS, AskScenes
+from torchsets.lab.experiments.clevr.data import best_constant, family_names, load_data
 from torchsets.lab.experiments.clevr.questions import _Draw, learning_rate_factor
 from torchsets.lab.experiments.launch import run_experiment
 
@@ -56,6 +56,15 @@ def test_the_best_constant_answer_is_counted_by_family(data):
         given = answers[families == family].tolist()
         shares.append(100 * max(given.count(one) for one in given) / len(given))
     assert best_constant(data.test) == pytest.approx(sum(shares) / len(shares))
+
+
+def test_every_family_has_a_name_of_its_own():
+    every = load_data(ASK_SCENES.config_at("smoke", groups=GROUPS, scenes=20, test_scenes=40)).test
+    names = family_names(every)
+    assert len(names) == len(FAMILIES) == len(set(names.values()))
+    places = [place for place, family in enumerate(FAMILIES) if family.hops == (1, 0)]
+    assert places
+    assert all("hops 1 and 0" in names[place] for place in places)
 
 
 def test_the_first_groups_come_alone_and_first(data):

@@ -113,6 +113,8 @@ def best_constant(asked: Asked) -> float:
 def _name(number: int) -> str:
     family = FAMILIES[number]
     parts = [family.group, family.kind, family.attribute or "", family.same or ""]
+    if len(family.hops) > 1:
+        parts.append("hops " + " and ".join(map(str, family.hops)))
     return " ".join([*filter(None, parts), *([] if family.filtered else ["all"])])
 
 
