@@ -46,7 +46,6 @@ from torchsets.lab.experiments.values import config_from_json
 from torchsets.lab.records import Cell, Recorder, read_run
 from torchsets.lab.training import load_weights, move, pick_device, seed_everything
 from torchsets.padded import SetBatch
-from torchsets.pooling import FSPool
 
 AUTO_ENCODER_OF = {"fspool": "fspool", "sum": "sum-mlp", "mean": "mean-mlp", "max": "max-mlp"}
 _OTHER_SEED = 20_011  # auto-encoders trained here see other batches and noise than classifiers
@@ -124,6 +123,7 @@ def train_classifier(
     data: Data,
     *,
     layers: int = 2,
+    stages: int = 1,
     augment: float = 0.0,
     decay: bool = False,
     temperature: Callable[[float], float] | None = None,
@@ -136,6 +136,7 @@ def train_classifier(
         case: Which classifier.
         data: What to train and to measure on.
         layers: Linear layers before the pooling; 2 where an auto-encoder's encoder is taken.
+        stages: 1, or 2 for an encoder that pools twice, as PointNet's.
         augment: Scale of small affine maps of the training sets. 0: none.
         decay: Whether the learning rate decays linearly to 0.
         temperature: Of FSPool's sort in training, given the share of the steps done, in [0, 1).
@@ -145,7 +146,7 @@ def train_classifier(
     weights = None if case.start == "random" else _encoder_weights(config, recorder, case, labelled)
     seed_everything(config.seed)
     classes = int(labelled.labels.max()) + 1
-    model = build_classifier(config, case.pooling, classes=classes, layers=layers)
+    model = build_classifier(config, case.pooling, classes=classes, layers=layers, stages=stages)
     model.to(pick_device(config.device))
     if weights is not None:
         model.encoder.load_state_dict(weights)
@@ -209,8 +210,8 @@ def draw_trained(recorder: Recorder, trained: Mapping[Case, Trained]) -> None:
     weights: dict[str, Tensor] = {}
     for case, (model, curve, _) in trained.items():
         curves.setdefault(case.panel, {})[ROWS[case.pooling]] = curve
-        if isinstance(model.encoder.pool, FSPool):
-            weights[case.panel] = model.encoder.pool.weight
+        if model.sorts:
+            weights[case.panel] = model.sorts[-1].weight
     draw_accuracy(recorder, curves)
     draw_weight_functions(recorder, weights)
 

@@ -161,7 +161,9 @@ class Large:
 
     Attributes:
         dataset: mnist, digits (8x8, embedded), or a folder with idx files named as MNIST's.
-        layers: Linear layers before the pooling.
+        stages: 1, or 2 for PointNet's encoder with FSPool: each element is told what the set is
+            like, and is encoded and pooled again.
+        layers: Linear layers before the pooling, of one stage.
         hidden: Width of the layers of the encoder and of the classifier.
         latent: Size of the vector between them.
         augment: Scale of small affine maps of the training sets, drawn anew each time.
@@ -173,6 +175,7 @@ class Large:
     """
 
     dataset: str = "mnist"
+    stages: int = 1
     layers: int = 3
     hidden: int = 256
     latent: int = 64
@@ -186,6 +189,8 @@ class Large:
     def __post_init__(self) -> None:
         check_at_least(1, self, "layers", "hidden", "latent", "epochs", "training_sets")
         check_at_least(0, self, "augment")
+        if self.stages not in (1, 2):
+            raise ValueError(f"stages must be 1 or 2, got {self.stages}")
 
 
 def split_reconstruct(table: str, config: Reconstruct) -> dict[str, Reconstruct]:

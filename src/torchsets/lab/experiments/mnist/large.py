@@ -42,6 +42,7 @@ def run(config: Large, recorder: Recorder) -> None:
         case,
         data,
         layers=config.layers,
+        stages=config.stages,
         augment=config.augment,
         decay=config.decay,
     )

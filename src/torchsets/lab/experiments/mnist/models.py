@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsets.decoders import FSPoolAutoEncoder, LSTMDecoder, MLPDecoder
-from torchsets.encoders import DeepSets
+from torchsets.encoders import DeepSets, PointNet
 from torchsets.lab.experiments.mnist.configs import Classify, Reconstruct
 from torchsets.lab.experiments.poolings import POOLINGS
 from torchsets.mlp import MLP, glorot_
@@ -15,7 +15,9 @@ from torchsets.pooling import FSPool
 class Classifier(nn.Module):
     """An encoder and a two-layer MLP on its vector, with Glorot's initial weights."""
 
-    def __init__(self, encoder: DeepSets, *, latent: int, hidden: int, classes: int) -> None:
+    def __init__(
+        self, encoder: DeepSets | PointNet, *, latent: int, hidden: int, classes: int
+    ) -> None:
         super().__init__()
         self.encoder = encoder
         self.head = MLP(latent, hidden, classes)
@@ -26,10 +28,15 @@ class Classifier(nn.Module):
         scores: Tensor = self.head(self.encoder(elements, mask))
         return scores
 
+    @property
+    def sorts(self) -> list[FSPool]:
+        """The poolings that sort."""
+        return [pool for pool in self.encoder.modules() if isinstance(pool, FSPool)]
+
     def set_temperature(self, temperature: float | None) -> None:
         """Relax the sort of FSPool, or sort exactly for None; other poolings do not sort."""
-        if isinstance(self.encoder.pool, FSPool):
-            self.encoder.pool.temperature = temperature
+        for pool in self.sorts:
+            pool.temperature = temperature
 
 
 class BaselineAutoEncoder(nn.Module):
@@ -49,10 +56,19 @@ AutoEncoder = FSPoolAutoEncoder | BaselineAutoEncoder
 
 
 def build_classifier(
-    config: Classify, pooling: str, *, classes: int = 10, layers: int = 2
+    config: Classify, pooling: str, *, classes: int = 10, layers: int = 2, stages: int = 1
 ) -> Classifier:
-    """Return an untrained classifier with that many linear layers before the pooling."""
-    encoder = _build_encoder(config, pooling, layers=layers)
+    """Return an untrained classifier with that many linear layers before the pooling.
+
+    With two stages it is PointNet's: each element is told what the set is like, and is encoded and
+    pooled again; layers is not used.
+    """
+    encoder: DeepSets | PointNet
+    if stages == 2:
+        features, pool = 2 + config.mask_feature, POOLINGS[pooling]
+        encoder = PointNet(features, config.latent, hidden=config.hidden, pooling=pool)
+    else:
+        encoder = _build_encoder(config, pooling, layers=layers)
     hidden = config.classifier_hidden
     return Classifier(encoder, latent=config.latent, hidden=hidden, classes=classes)
 
