@@ -65,8 +65,7 @@ class Experiment(Generic[Config]):
             the longest first. None: there is one shard.
         data: Names of the datasets that it may need. A configuration with a field ``dataset``
             needs the one that it names, or if that is "published" those of its field ``datasets``;
-            others need those of their field ``datasets``,
-            or all, except at scale smoke.
+            others need those of their field ``datasets``, or all, except at scale smoke.
     """
 
     name: str

@@ -1,7 +1,4 @@
-import pytest
-
 from torchsets.lab.experiments.mnist import classify
-from torchsets.lab.experiments.mnist.configs import Large
 
 
 def test_it_has_the_stated_size_and_is_measured_after_each_epoch(run_smoke, cells):
@@ -16,17 +13,12 @@ def test_it_has_the_stated_size_and_is_measured_after_each_epoch(run_smoke, cell
 
 
 def test_two_stages_pool_twice(run_smoke):
-    run = run_smoke("mnist-large", "stages=2", "hidden=16", "latent=8")
+    run = run_smoke("mnist-large", "two_stages=true", "hidden=16", "latent=8")
     (task,) = run.tasks.values()
     first, context, second = [(2, 16), (16, 16)], [(16, 16), (16, 16)], [(32, 16), (16, 16)]
     head = [(16, 16), (16, 8), (8, 16), (16, 10)]
     sizes = [*first, *context, *second, *head]
     assert task.parameters == sum((before + 1) * after for before, after in sizes) + 2 * 16 * 21
-
-
-def test_there_are_one_or_two_stages():
-    with pytest.raises(ValueError, match="stages must be 1 or 2, got 3"):
-        Large(stages=3)
 
 
 def test_training_sets_are_moved_and_test_sets_are_not(run_smoke, monkeypatch):

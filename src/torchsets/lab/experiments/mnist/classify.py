@@ -122,8 +122,7 @@ def train_classifier(
     case: Case,
     data: Data,
     *,
-    layers: int = 2,
-    stages: int = 1,
+    build: Callable[..., Classifier] | None = None,
     augment: float = 0.0,
     decay: bool = False,
     temperature: Callable[[float], float] | None = None,
@@ -135,8 +134,7 @@ def train_classifier(
         recorder: Of the run.
         case: Which classifier.
         data: What to train and to measure on.
-        layers: Linear layers before the pooling; 2 where an auto-encoder's encoder is taken.
-        stages: 1, or 2 for an encoder that pools twice, as PointNet's.
+        build: Makes the classifier, as build_classifier does. None: that with its defaults.
         augment: Scale of small affine maps of the training sets. 0: none.
         decay: Whether the learning rate decays linearly to 0.
         temperature: Of FSPool's sort in training, given the share of the steps done, in [0, 1).
@@ -146,7 +144,7 @@ def train_classifier(
     weights = None if case.start == "random" else _encoder_weights(config, recorder, case, labelled)
     seed_everything(config.seed)
     classes = int(labelled.labels.max()) + 1
-    model = build_classifier(config, case.pooling, classes=classes, layers=layers, stages=stages)
+    model = (build or build_classifier)(config, case.pooling, classes=classes)
     model.to(pick_device(config.device))
     if weights is not None:
         model.encoder.load_state_dict(weights)

@@ -1,5 +1,7 @@
 """How well does FSPool classify MNIST with a larger encoder? The thesis says about 99 per cent."""
 
+from functools import partial
+
 from torchsets.lab.experiments.mnist.classify import (
     cases,
     draw_trained,
@@ -7,6 +9,7 @@ from torchsets.lab.experiments.mnist.classify import (
     train_classifier,
 )
 from torchsets.lab.experiments.mnist.configs import ROWS, Classify, Large
+from torchsets.lab.experiments.mnist.models import build_classifier
 from torchsets.lab.experiments.mnist.reconstruct import load_data
 from torchsets.lab.records import Cell, Recorder
 
@@ -41,8 +44,7 @@ def run(config: Large, recorder: Recorder) -> None:
         recorder,
         case,
         data,
-        layers=config.layers,
-        stages=config.stages,
+        build=partial(build_classifier, layers=config.layers, two_stages=config.two_stages),
         augment=config.augment,
         decay=config.decay,
     )

@@ -56,15 +56,15 @@ AutoEncoder = FSPoolAutoEncoder | BaselineAutoEncoder
 
 
 def build_classifier(
-    config: Classify, pooling: str, *, classes: int = 10, layers: int = 2, stages: int = 1
+    config: Classify, pooling: str, *, classes: int = 10, layers: int = 2, two_stages: bool = False
 ) -> Classifier:
     """Return an untrained classifier with that many linear layers before the pooling.
 
-    With two stages it is PointNet's: each element is told what the set is like, and is encoded and
-    pooled again; layers is not used.
+    With two stages it is PointNet's, whose layers are fixed: each element is told what was pooled,
+    is encoded beside that, and pooled again.
     """
     encoder: DeepSets | PointNet
-    if stages == 2:
+    if two_stages:
         features, pool = 2 + config.mask_feature, POOLINGS[pooling]
         encoder = PointNet(features, config.latent, hidden=config.hidden, pooling=pool)
     else:
