@@ -242,7 +242,7 @@ SOLVER = Experiment(
     tables=(
         Table(
             SOLVER_TABLE,
-            takes={"smoke": "10 s", "cpu": "50 min", "full": "half a day"},
+            takes={"smoke": "10 s", "cpu": "20 min", "full": "half a day"},
             fixed=(*_FIXED, "objects", "poolings"),
             thesis=False,
         ),

@@ -141,7 +141,7 @@ def decode(model: DescentAutoEncoder, test: SetBatch, steps: int, *, start: int 
 
 
 def join_starts(several: list[Decoded]) -> tuple[SetPrediction, SetPrediction]:
-    """For each scene the set with the lowest loss; and the mean of all, matched to that one."""
+    """For each scene the set whose loss was lowest; and the mean of all, matched to that one."""
     slots = torch.stack(
         [torch.cat([one.sets.elements, one.sets.presence[..., None]], dim=-1) for one in several]
     )
