@@ -29,14 +29,14 @@ POOLINGS = {"fspool": "FSPool", "sum": "Sum", "max": "Max"}
 NETWORKS = (34, 18, 10)
 OBJECTS = {"3-10": (3, 10), "3-6": (3, 6)}
 PACE = {  # updates in the time of one of the MLP at the settings of cpu, where it is not 1
-    "queries map": 1.1,
-    "slots map": 1.1,
-    "implicit stages": 0.93,
-    "unrolled stages": 0.91,
-    "implicit hybrid": 0.7,
-    "unrolled hybrid": 0.63,
-    "implicit": 0.78,
-    "unrolled": 0.69,
+    "lstm": 0.92,
+    "slots map": 1.07,
+    "implicit stages": 1.0,
+    "unrolled stages": 0.92,
+    "implicit hybrid": 0.66,
+    "unrolled hybrid": 0.52,
+    "implicit": 0.71,
+    "unrolled": 0.56,
 }
 
 
@@ -240,7 +240,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
         "size": 64,
         "models": ("implicit", "unrolled", "mlp", "queries"),
         "sources": ("stages",),
-        "steps": 15_000,
+        "steps": 20_000,
         "set_steps": 2000,
         "equal_time": True,
         "learning_rate": 1.5e-3,
