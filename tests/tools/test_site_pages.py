@@ -40,7 +40,14 @@ def test_coverage_counts_rows_that_the_thesis_did_not_quote():
     assert one.rows == one.rows_filled == 2
     assert one.state == "all of it"
     assert coverage.coverage("fspool/mnist").state == "every row"
-    assert coverage.coverage("count/vqa-test").state == "no"
+    assert coverage.coverage("fspool/graph-params").state == "no"
+
+
+def test_numbers_from_generated_data_are_counted_apart():
+    one = coverage.coverage("perm/vqa")
+    assert (one.rows_filled, one.rows_elsewhere, one.state) == (0, 3, "on other data")
+    some = coverage.coverage("fspool/clevr-epochs")
+    assert (some.rows_elsewhere, some.state) == (1, "no")  # FSPool alone
 
 
 @pytest.mark.parametrize(

@@ -24,19 +24,23 @@ REASONS = {
     "dspn/state-fspool": "CLEVR's pictures (18 GB) are not here; days of GPU",
     "dspn/state-fixed": "CLEVR's pictures (18 GB) are not here; days of GPU",
 }
-_STATES = ("all of it", "every row", "some rows", "no")
+_STATES = ("all of it", "every row", "some rows", "on other data", "no")
 _KINDS = ("text", "figure", "stats")  # the ends of keys that are no result tables
 _OF_OTHER_PAPERS = re.compile(r"\d{4}|\*|^MAC$")  # models whose numbers the thesis only quotes
 
 
 @dataclass(frozen=True)
 class Coverage:
-    """A table of the thesis: how many of its rows and cells have numbers of ours."""
+    """A table of the thesis: how many of its rows and cells have numbers of ours.
+
+    Rows with numbers from other data or settings, ``KEY/variants`` in the records, count apart.
+    """
 
     key: str
     caption: str
     rows: int
     rows_filled: int
+    rows_elsewhere: int
     cells: int
     cells_filled: int
     scales: tuple[str, ...]
@@ -49,7 +53,9 @@ class Coverage:
             return _STATES[0]
         if self.rows_filled == self.rows:
             return _STATES[1]
-        return _STATES[2] if self.cells_filled else _STATES[3]
+        if self.cells_filled:
+            return _STATES[2]
+        return _STATES[3] if self.rows_elsewhere == self.rows else _STATES[4]
 
 
 def result_tables() -> list[str]:
@@ -76,11 +82,20 @@ def coverage(key: str) -> Coverage:
         if value is not None and not _OF_OTHER_PAPERS.search(row.model)
     }
     models = {model for model, _ in wanted}
+    variants = {
+        cell.model
+        for run in all_runs()
+        for cell in run.cells
+        if cell.table == f"{key}/variants" and cell.value is not None
+    }
     return Coverage(
         key=key,
         caption=table.caption,
         rows=len(models),
         rows_filled=len(models & {model for model, _ in places}),
+        rows_elsewhere=sum(
+            any(one.startswith(f"{model}, ") for one in variants) for model in models
+        ),
         cells=len(wanted),
         cells_filled=len(wanted & places),
         scales=tuple(sorted({run.scale for run in runs})),
@@ -108,10 +123,11 @@ def coverage_table(link: str = "{folder}/README.md") -> str:
             f"{one.cells_filled} of {one.cells} | {', '.join(one.scales) or '-'} | "
             f"{one.seeds or '-'} | {notes} |"
         )
-    whole, rows, some, none = counts.values()
+    whole, rows, some, other, none = counts.values()
     head = (
         f"{sum(counts.values())} result tables: {whole} whole, {rows} with a number of ours in "
-        f"every row, {some} with some rows, {none} without.\n"
+        f"every row, {some} with some rows, {other} with every row on other data or settings "
+        f"alone, {none} without.\n"
     )
     return "\n".join([head, *lines])
 
