@@ -4,17 +4,15 @@ The baseline sees averages of the proposals, which cannot be counted. Beside the
 stand the number of boxes that non-maximum suppression leaves, and the plain sum of the attention.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from torchsets.counting import Counter
-from torchsets.data import CountingSets, Minibatches, toy_counting_sets
+from torchsets.data import CountingSets, toy_counting_sets
 from torchsets.data.vqa import write_vqa_results
 from torchsets.lab.experiments.vqa.configs import COUNT_ROWS, QUESTION_ONLY, CountVQA
-from torchsets.lab.experiments.vqa.data import Asked, Data, Target, load_data
+from torchsets.lab.experiments.vqa.data import Asked, Data, load_data
 from torchsets.lab.experiments.vqa.figures import draw_by_count, draw_functions, draw_scenes
 from torchsets.lab.experiments.vqa.models import (
     CounterFeatures,
@@ -26,30 +24,20 @@ from torchsets.lab.experiments.vqa.models import (
 from torchsets.lab.experiments.vqa.selection import (
     answer_all,
     by_true_count,
-    curve_points,
     describe_tables,
     own_cells,
     score,
-    step_seconds,
     table_prefix,
+    train_answerer,
 )
 from torchsets.lab.records import Cell, Recorder
-from torchsets.lab.training import History, Settings, pick_device, seed_everything, train
+from torchsets.lab.training import Settings, pick_device, seed_everything, train
 
 _COUNTS = {"counting": CounterFeatures, "nms": NMSFeatures, "sum": SumFeatures}
-_TIMED = 10  # steps to measure
 _SIDE, _NOISES, _TOY_BATCH = 0.2, (0.4, 0.7, 1.0), 1024  # of the toy task, as in the thesis' figure
 _TOY_RATE = 0.01
 _KINDS = ("Number", "Count", "All")
 _TEST_KINDS = ("Yes/No", "Number", "Other", "All")
-
-
-class Trained(NamedTuple):
-    """A model, its learning curves, and CPU seconds of a step."""
-
-    model: SoftAttentionNet
-    history: History
-    seconds: float
 
 
 def run(config: CountVQA, recorder: Recorder) -> None:
@@ -60,20 +48,20 @@ def run(config: CountVQA, recorder: Recorder) -> None:
     describe_tables(recorder, prefix, data)
     by_row: dict[str, dict[int, float]] = {}
     for name in config.models:
-        trained = train_answerer(config, recorder, name, data)
+        model, seconds = _train(config, recorder, name, data)
         row = COUNT_ROWS[name] + data.part
         if data.measured is not None:
-            predicted = answer_all(trained.model, data.measured)
-            recorder.add_results(own_cells(prefix, row, data.measured, predicted, trained.seconds))
+            predicted = answer_all(model, data.measured)
+            recorder.add_results(own_cells(prefix, row, data.measured, predicted, seconds))
             if config.parts == "train":
                 recorder.add_results(_validation_cells(row, data.measured, predicted))
             by_row[row] = by_true_count(data.measured, predicted)
-            draw_scenes(recorder, name, trained.model, data.measured, data.classes)
-        if isinstance(trained.model.count, CounterFeatures):
+            draw_scenes(recorder, name, model, data.measured, data.classes)
+        if isinstance(model.count, CounterFeatures):
             toys = {noise: _train_toy(config, recorder, noise) for noise in _NOISES}
-            draw_functions(recorder, trained.model.count.counter, toys)
+            draw_functions(recorder, model.count.counter, toys)
         if data.test is not None:
-            predicted = answer_all(trained.model, data.test)
+            predicted = answer_all(model, data.test)
             if data.test.questions.answers is not None:
                 recorder.add_results(_test_cells(row, data.test, predicted))
             answers = [data.classes[one] for one in predicted.tolist()]
@@ -101,15 +89,12 @@ def build_model(config: CountVQA, name: str, data: Data) -> SoftAttentionNet:
     )
 
 
-def train_answerer(config: CountVQA, recorder: Recorder, name: str, data: Data) -> Trained:
-    """Train the model of a row."""
+def _train(
+    config: CountVQA, recorder: Recorder, name: str, data: Data
+) -> tuple[SoftAttentionNet, float]:
+    """Train the model of a row; and the CPU seconds of a step."""
     seed_everything(config.seed)
     model = build_model(config, name, data).to(pick_device(config.device))
-    asked = data.training
-    places = asked.answerable()
-    batches = Minibatches(len(places), config.batch_size, seed=config.seed)
-    steps = config.steps or config.epochs * batches.per_epoch
-    every = max(1, steps // config.evaluations) if config.evaluations else batches.per_epoch
     counter = [] if model.count is None else list(model.count.parameters())
     known = {id(one) for one in counter}
     others = [one for one in model.parameters() if id(one) not in known]
@@ -117,37 +102,19 @@ def train_answerer(config: CountVQA, recorder: Recorder, name: str, data: Data) 
     optimiser = torch.optim.Adam(others, lr=rate)
     if counter:
         optimiser.add_param_group({"params": counter, "lr": config.counter_rate * rate})
-
-    def draw(step: int, generator: torch.Generator | None = None) -> Target:
-        del generator
-        return asked.batch(places[batches(step)])
-
-    def loss(batch: Target) -> Tensor:
-        return soft_answer_loss(model(batch.asked), batch.counts)
-
-    def evaluate() -> dict[str, float]:
-        measured = data.measured
-        return {} if measured is None else curve_points(measured, answer_all(model, measured))
-
-    history = train(
+    seconds = train_answerer(
+        config,
+        recorder,
+        name,
         model,
         optimiser,
-        loss,
-        draw,
-        recorder=recorder,
-        task=name,
-        settings=Settings(
-            steps,
-            # halved before the first step already, as in the author's code
-            schedule=lambda share: 0.5 ** ((share * steps + 1) / config.half_life),
-            seed=config.seed,
-            record_every=max(1, every // 4),
-            evaluate_every=every,
-        ),
-        evaluate=evaluate,
+        lambda batch: soft_answer_loss(model(batch.asked), batch.counts),
+        data,
+        places=data.training.answerable(),
+        # halved before the first step already, as in the author's code
+        schedule=lambda share, steps: 0.5 ** ((share * steps + 1) / config.half_life),
     )
-    model.eval()
-    return Trained(model, history, step_seconds(model, loss, map(draw, range(_TIMED))))
+    return model, seconds
 
 
 def _train_toy(config: CountVQA, recorder: Recorder, noise: float) -> Counter:

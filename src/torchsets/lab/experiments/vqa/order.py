@@ -4,44 +4,31 @@ BAN counts boxes already. Beside it an LSTM reads the proposals that each glimps
 come or in the order that permutation-optimisation (PO-U) finds.
 """
 
-from typing import NamedTuple
-
 import torch
 from torch import Tensor
 
-from torchsets.data import Minibatches
 from torchsets.encoders import ProposalReader
 from torchsets.lab.experiments.vqa.configs import ORDER_ROWS, OrderVQA
-from torchsets.lab.experiments.vqa.data import Asked, Data, Target, load_data
+from torchsets.lab.experiments.vqa.data import Asked, Data, load_data
 from torchsets.lab.experiments.vqa.figures import draw_by_count, draw_order
 from torchsets.lab.experiments.vqa.models import BANNet, ban_loss
 from torchsets.lab.experiments.vqa.selection import (
     answer_all,
     by_true_count,
-    curve_points,
     describe_tables,
     own_cells,
     score,
-    step_seconds,
     table_prefix,
+    train_answerer,
 )
 from torchsets.lab.records import Cell, Recorder
-from torchsets.lab.training import History, Settings, pick_device, seed_everything, train
+from torchsets.lab.training import pick_device, seed_everything
 from torchsets.metrics.vqa import vqa_accuracy
 
 _EPOCHS = 13  # of the schedule; a shorter or longer training stretches it
 _RISE, _TOP = 0.5, 2.0
 _FALLS = (10, 12)
-_TIMED = 10  # steps to measure
 _COLUMNS = {"Overall": "all", "Yes/No": "yes/no", "Number": "number", "Other": "other"}
-
-
-class Trained(NamedTuple):
-    """A model, its learning curves, and CPU seconds of a step."""
-
-    model: BANNet
-    history: History
-    seconds: float
 
 
 def run(config: OrderVQA, recorder: Recorder) -> None:
@@ -55,13 +42,13 @@ def run(config: OrderVQA, recorder: Recorder) -> None:
         raise ValueError("validation questions must be there, got none")
     by_row: dict[str, dict[int, float]] = {}
     for name in config.models:
-        trained = train_answerer(config, recorder, name, data)
+        model, seconds = _train(config, recorder, name, data)
         row = ORDER_ROWS[name] + data.part
-        predicted = answer_all(trained.model, measured)
-        recorder.add_results(own_cells(prefix, row, measured, predicted, trained.seconds))
+        predicted = answer_all(model, measured)
+        recorder.add_results(own_cells(prefix, row, measured, predicted, seconds))
         recorder.add_results(_thesis_cells(row, measured, predicted))
         by_row[row] = by_true_count(measured, predicted)
-        draw_order(recorder, trained.model, measured)
+        draw_order(recorder, model, measured)
     draw_by_count(recorder, by_row)
 
 
@@ -101,44 +88,23 @@ def learning_rate_factor(share: float) -> float:
     return factor * 0.25 ** sum(epoch >= fall for fall in _FALLS)
 
 
-def train_answerer(config: OrderVQA, recorder: Recorder, name: str, data: Data) -> Trained:
-    """Train the model of a row."""
+def _train(config: OrderVQA, recorder: Recorder, name: str, data: Data) -> tuple[BANNet, float]:
+    """Train the model of a row; and the CPU seconds of a step."""
     seed_everything(config.seed)
     model = build_model(config, name, data).to(pick_device(config.device))
-    asked, measured = data.training, data.validation
-    batches = Minibatches(len(asked.questions), config.batch_size, seed=config.seed)
-    steps = config.steps or config.epochs * batches.per_epoch
-    every = max(1, steps // config.evaluations) if config.evaluations else batches.per_epoch
-
-    def draw(step: int, generator: torch.Generator | None = None) -> Target:
-        del generator
-        return asked.batch(batches(step))
-
-    def loss(batch: Target) -> Tensor:
-        return ban_loss(model(batch.asked), vqa_accuracy(batch.counts))
-
-    def evaluate() -> dict[str, float]:
-        return {} if measured is None else curve_points(measured, answer_all(model, measured))
-
-    history = train(
+    seconds = train_answerer(
+        config,
+        recorder,
+        name,
         model,
         torch.optim.Adamax(model.parameters(), lr=config.learning_rate),
-        loss,
-        draw,
-        recorder=recorder,
-        task=name,
-        settings=Settings(
-            steps,
-            schedule=learning_rate_factor,
-            clip=config.clip,
-            seed=config.seed,
-            record_every=max(1, every // 4),
-            evaluate_every=every,
-        ),
-        evaluate=evaluate,
+        lambda batch: ban_loss(model(batch.asked), vqa_accuracy(batch.counts)),
+        data,
+        places=torch.arange(len(data.training.questions)),
+        schedule=lambda share, _: learning_rate_factor(share),
+        clip=config.clip,
     )
-    model.eval()
-    return Trained(model, history, step_seconds(model, loss, map(draw, range(_TIMED))))
+    return model, seconds
 
 
 def _thesis_cells(row: str, asked: Asked, predicted: Tensor) -> list[Cell]:

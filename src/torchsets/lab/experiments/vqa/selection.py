@@ -1,4 +1,4 @@
-"""How answers are scored, and what of it is compared."""
+"""How models are trained to answer, how answers are scored, and what of it is compared."""
 
 import time
 from collections.abc import Callable, Iterable
@@ -6,15 +6,68 @@ from collections.abc import Callable, Iterable
 import torch
 from torch import Tensor, nn
 
+from torchsets.data import Minibatches
 from torchsets.data.vqa import VQAQuestions
+from torchsets.lab.experiments.vqa.configs import CountVQA, OrderVQA
 from torchsets.lab.experiments.vqa.data import Asked, Data, Target, known_answers
 from torchsets.lab.records import Cell, Recorder
-from torchsets.lab.training import move
+from torchsets.lab.training import Settings, move, train
 from torchsets.metrics.vqa import COUNT_WORDS, VQAScores, question_kinds, vqa_accuracy, vqa_scores
 
 LARGEST = 10
 KINDS = ("all", "yes/no", "number", "count", "other numbers", "other")
 _TEST_BATCH = 512
+_TIMED = 10  # steps to measure
+
+
+def train_answerer(
+    config: CountVQA | OrderVQA,
+    recorder: Recorder,
+    name: str,
+    model: nn.Module,
+    optimiser: torch.optim.Optimizer,
+    loss: Callable[[Target], Tensor],
+    data: Data,
+    *,
+    places: Tensor,
+    schedule: Callable[[float, int], float],
+    clip: float | None = None,
+) -> float:
+    """Train a model on the questions at some places, and return the CPU seconds of a step.
+
+    ``schedule`` gets the share of the steps done, and their number.
+    """
+    batches = Minibatches(len(places), config.batch_size, seed=config.seed)
+    steps = config.steps or config.epochs * batches.per_epoch
+    every = max(1, steps // config.evaluations) if config.evaluations else batches.per_epoch
+
+    def draw(step: int, generator: torch.Generator | None = None) -> Target:
+        del generator
+        return data.training.batch(places[batches(step)])
+
+    def evaluate() -> dict[str, float]:
+        measured = data.measured
+        return {} if measured is None else curve_points(measured, answer_all(model, measured))
+
+    train(
+        model,
+        optimiser,
+        loss,
+        draw,
+        recorder=recorder,
+        task=name,
+        settings=Settings(
+            steps,
+            schedule=lambda share: schedule(share, steps),
+            clip=clip,
+            seed=config.seed,
+            record_every=max(1, every // 4),
+            evaluate_every=every,
+        ),
+        evaluate=evaluate,
+    )
+    model.eval()
+    return step_seconds(model, loss, map(draw, range(_TIMED)))
 
 
 @torch.no_grad()
