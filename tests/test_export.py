@@ -142,6 +142,8 @@ def modules():
             order=optimiser(initial=LinearAssignment(FEATURES, 40)),
         ),
         "ordered": OrderedEncoder(optimiser(), FEATURES, 5),
+        "ordered-cell": OrderedEncoder(optimiser(), FEATURES, 5, state="cell"),
+        "unordered": OrderedEncoder(None, FEATURES, 5),
         "neural-sort": Apply(lambda x, mask: neural_sort(x[..., 0], temperature=0.5, mask=mask)),
         "sinkhorn": Apply(lambda x, mask: sinkhorn(scores(x.nan_to_num()), mask=mask)),
         "gumbel": Apply(

@@ -119,43 +119,54 @@ def relu_backward(gradient: Tensor, outputs: Tensor, *, out: Tensor | None = Non
     return result
 
 
-def run_lstm(lstm: nn.LSTM, inputs: Tensor) -> Tensor:
-    """All states of an LSTM of one layer that reads (B, N, D) from zero; (B, N, hidden).
+def run_lstm(
+    lstm: nn.LSTM, inputs: Tensor, weights: list[Tensor] | None = None
+) -> tuple[Tensor, Tensor]:
+    """All states (B, N, hidden) of an LSTM of one layer that reads (B, N, D), and its last cell.
 
-    torch.export takes an LSTM apart, step by step. If the number of steps is open, it gets a loop,
-    or the LSTM of ONNX, for which torch would otherwise fix that number without a word.
+    It starts from zero; ``weights`` take the place of its own. torch.export takes an LSTM apart,
+    step by step. If the number of steps is open, it gets a loop, or the LSTM of ONNX, for which
+    torch would otherwise fix that number without a word.
     """
+    zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
     if not (is_exporting() and isinstance(inputs.shape[1], SymInt)):
-        states: Tensor = lstm(inputs)[0]
-        return states
+        if weights is None:
+            states, (_, cell) = lstm(inputs)
+        else:
+            states, _, cell = torch.lstm(
+                inputs, [zeros, zeros], weights, lstm.bias, 1, 0.0, lstm.training, False, True
+            )
+        return states, cell.squeeze(0)
+    weights = lstm._flat_weights if weights is None else weights
     steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
     if torch.onnx.is_in_onnx_export():
-        return _onnx_lstm(lstm, steps).transpose(0, 1)
-    from torch.export._patches import lstm_while_loop_impl
+        states, cell = _onnx_lstm(lstm, steps, weights)
+    else:
+        from torch.export._patches import lstm_while_loop_impl
 
-    zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
-    states = lstm_while_loop_impl(
-        steps, [zeros, zeros], lstm._flat_weights, lstm.bias, 1, 0.0, False, False, False
-    )[0]
-    return states.transpose(0, 1)
+        states, _, cell = lstm_while_loop_impl(
+            steps, [zeros, zeros], weights, lstm.bias, 1, 0.0, False, False, False
+        )
+    return states.transpose(0, 1), cell.squeeze(0)
 
 
-def _onnx_lstm(lstm: nn.LSTM, steps: Tensor) -> Tensor:
-    """The operator LSTM of ONNX: (N, B, D) -> (N, B, hidden)."""
+def _onnx_lstm(lstm: nn.LSTM, steps: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:
+    """The operator LSTM of ONNX: (N, B, D) -> (N, B, hidden), and the last cell, (1, B, hidden)."""
 
     def reorder(weight: Tensor) -> Tensor:
         into, forget, cell, out = weight.chunk(4)
         return torch.cat([into, out, forget, cell]).unsqueeze(0)  # as ONNX has the gates
 
-    from_input, from_state, *biases = (reorder(x) for x in lstm.parameters())
-    states = torch.onnx.ops.symbolic(
+    from_input, from_state, *biases = (reorder(x) for x in weights)
+    last = (1, steps.shape[1], lstm.hidden_size)
+    states, _, cell = torch.onnx.ops.symbolic_multi_out(
         "LSTM",
         (steps, from_input, from_state, torch.cat(biases, dim=1)),
         {"hidden_size": lstm.hidden_size},
-        dtype=steps.dtype,
-        shape=(steps.shape[0], 1, steps.shape[1], lstm.hidden_size),
+        dtypes=(steps.dtype, steps.dtype, steps.dtype),
+        shapes=((steps.shape[0], *last), last, last),
     )
-    return states.squeeze(1)
+    return states.squeeze(1), cell
 
 
 def name_for_export(*kinds: type) -> None:

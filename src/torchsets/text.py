@@ -170,7 +170,7 @@ class QuestionEncoder(nn.Module):
     def _read(self, tokens: Tensor, lengths: Tensor) -> Tensor:
         words = self.activation(self.embedding(tokens))
         if isinstance(self.recurrent, nn.LSTM):
-            states = run_lstm(self.recurrent, words)  # (B, T, hidden)
+            states, _ = run_lstm(self.recurrent, words)  # (B, T, hidden)
         else:
             states = self.recurrent(words)[0]
         # The network does not look ahead, so what lies behind the last word is ignored.

@@ -206,17 +206,18 @@ def exported(pool, sets):
     return torch.export.export(pool, sets, dynamic_shapes=shapes).module()
 
 
+@pytest.mark.parametrize("state", ["hidden", "cell"])
 @pytest.mark.filterwarnings("ignore")  # the exporter warns about itself
-def test_an_exported_reader_serves_every_set(generator):
-    pool = JanossyPooling(nn.LSTM(2, 3, batch_first=True), orders=3).double().eval()
+def test_an_exported_reader_serves_every_set(state, generator):
+    pool = JanossyPooling(nn.LSTM(2, 3, batch_first=True), state=state, orders=3).double().eval()
     program = exported(pool, random_sets([3, 1, 5], features=2, generator=generator))
     for sizes in ([3, 1, 5], [0, 7], [2]):
         other = random_sets(sizes, features=2, generator=generator)
         torch.testing.assert_close(same_draw(program, *other), same_draw(pool, *other))
 
 
-def test_the_cell_state_is_refused_in_a_program(generator):
-    pool = JanossyPooling(nn.LSTM(2, 3, batch_first=True), state="cell").double().eval()
+def test_the_cell_state_of_several_layers_is_refused_in_a_program(generator):
+    pool = JanossyPooling(nn.LSTM(2, 3, 2, batch_first=True), state="cell").double().eval()
     with pytest.raises(RuntimeError, match=r'JanossyPooling with state="cell" cannot be exported'):
         exported(pool, random_sets([3, 1, 5], features=2, generator=generator))
 

@@ -1,7 +1,10 @@
 import pytest
 import torch
+from torch import nn
+from torch.nn.utils.rnn import pack_padded_sequence
 
 from torchsets.encoders import OrderedEncoder
+from torchsets.encoders.last_state import last_states
 from torchsets.permutations import PairwiseCost, PermutationOptimiser
 from torchsets.testing import assert_obeys_laws, random_sets
 
@@ -52,6 +55,40 @@ def test_without_an_order_real_elements_are_read_as_they_come(generator):
     _, (_, cell) = encoder.lstm(elements[:, [0, 2, 3]])
     torch.testing.assert_close(encoder(elements, mask), cell[0])
     assert not torch.allclose(encoder(elements), encoder(elements.flip(1)))
+
+
+@pytest.mark.parametrize("bias", [True, False])
+def test_the_last_cells_are_those_of_packed_lists(bias, generator):
+    """With weights so large that gates saturate by themselves, and their gradients."""
+    lstm = nn.LSTM(2, 5, bias=bias, batch_first=True).double()
+    with torch.no_grad():
+        lstm.weight_hh_l0.mul_(50)
+    lists, mask = random_sets([3, 1, 6, 4], 2, generator)
+    lists = lists.masked_fill(~mask.unsqueeze(-1), 0).requires_grad_()
+    packed = pack_padded_sequence(lists, mask.sum(dim=1), batch_first=True, enforce_sorted=False)
+    wanted = lstm(packed)[1][1][0]
+    found = last_states(lstm, lists, mask.sum(dim=1), "cell", caller="test")
+    torch.testing.assert_close(found, wanted)
+    cotangent = torch.randn(wanted.shape, generator=generator, dtype=wanted.dtype)
+    inputs = [lists, *lstm.parameters()]
+    for one, other in zip(
+        torch.autograd.grad(found, inputs, cotangent),
+        torch.autograd.grad(wanted, inputs, cotangent),
+        strict=True,
+    ):
+        torch.testing.assert_close(one, other)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+def test_the_cell_stays_behind_a_list_in_low_precision(dtype):
+    lstm = nn.LSTM(2, 5, batch_first=True).to(dtype)
+    lists = torch.randn(1, 3, 2).to(dtype)
+    longer = torch.cat([lists, torch.zeros(1, 4, 2, dtype=dtype)], dim=1)
+    sizes = torch.tensor([3])
+    torch.testing.assert_close(
+        last_states(lstm, longer, sizes, "cell", caller="test"),
+        last_states(lstm, lists, sizes, "cell", caller="test"),
+    )
 
 
 def test_rejects_another_state():

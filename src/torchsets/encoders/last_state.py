@@ -1,11 +1,15 @@
 """The last state of a recurrent network behind lists of different lengths."""
 
+from typing import cast
+
 import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from torchsets._autograd import refuse_recording, run_lstm
+from torchsets._autograd import becomes_program, refuse_recording, run_lstm
+
+_SHUT = 2.0**14  # sigmoid of it is exactly 1 in every dtype, and that of its negative exactly 0
 
 
 def check_state(state: str) -> None:
@@ -25,17 +29,33 @@ def last_states(
     if count == 0 or lists.shape[1] == 0:  # recurrent networks need one of each
         lists, sizes = pad(lists, (0, 0, 0, 1, 0, 1)), pad(sizes, (0, 1))
     if state == "cell":
-        refuse_recording(f'{caller} with state="cell"')
-        packed = pack_padded_sequence(
-            lists, sizes.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
-        )
-        last = recurrent(packed)[1][1][-1]
+        last = _last_cells(cast(nn.LSTM, recurrent), lists, sizes, caller)
     else:
         if isinstance(recurrent, nn.LSTM) and recurrent.num_layers == 1:
-            states = run_lstm(recurrent, lists)  # (R, N, L)
+            states, _ = run_lstm(recurrent, lists)  # (R, N, L)
         else:
             states = recurrent(lists)[0]
         # It does not look ahead, so what lies behind the last real element is ignored.
         place = (sizes - 1).clamp(min=0)[:, None, None].expand(-1, 1, states.shape[2])
         last = states.gather(1, place).squeeze(1)
     return torch.where(sizes.unsqueeze(1) > 0, last, 0)[:count]
+
+
+def _last_cells(lstm: nn.LSTM, lists: Tensor, sizes: Tensor, caller: str) -> Tensor:
+    """The cells (R, L) behind the first ``sizes`` (R,) elements of lists (R, N, D)."""
+    simple = lstm.num_layers == 1 and lstm.proj_size == 0
+    if simple and (lists.device.type == "cpu" or becomes_program()):
+        # One input more, 1 behind a list, shuts the input gate and keeps the forget gate open:
+        # the cell stays. Packed lists of 40 take 2.5 times as long on a CPU.
+        behind = torch.arange(lists.shape[1], device=lists.device) >= sizes.unsqueeze(1)
+        inputs = torch.cat([lists, behind.unsqueeze(-1).to(lists.dtype)], dim=2)
+        from_input, *others = cast(list[Tensor], lstm._flat_weights)
+        gates = torch.tensor([-_SHUT, _SHUT, 0, 0]).to(from_input)  # input, forget, cell, output
+        column = gates.repeat_interleave(lstm.hidden_size).unsqueeze(1)
+        return run_lstm(lstm, inputs, [torch.cat([from_input, column], dim=1), *others])[1]
+    refuse_recording(f'{caller} with state="cell"')
+    packed = pack_padded_sequence(
+        lists, sizes.clamp(min=1).cpu(), batch_first=True, enforce_sorted=False
+    )
+    cells: Tensor = lstm(packed)[1][1]
+    return cells[-1]

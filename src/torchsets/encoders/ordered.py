@@ -75,7 +75,7 @@ class OrderedEncoder(nn.Module):
             lists = values
         else:
             first = (~mask).byte().argsort(dim=1, stable=True)  # real elements
-            lists = values.take_along_dim(first.unsqueeze(-1), dim=1)
+            lists = values.gather(1, first.unsqueeze(-1).expand_as(values))
         sizes = real.sum(dim=1)
         return last_states(self.lstm, lists, sizes, self.state, caller="OrderedEncoder")
 
