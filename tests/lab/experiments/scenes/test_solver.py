@@ -48,8 +48,9 @@ def test_each_shard_is_one_way_to_train():
     ("options", "message"),
     [
         ({"solvers": ("newton",)}, "solvers must be among plain, .*, got newton"),
-        ({"models": ("mlp",)}, "models must be among implicit, got mlp"),
-        ({"objects": ("3-10", "3-6")}, "objects and poolings must be one each"),
+        ({"objects": "1-2"}, "objects must be among 3-10, 3-6, got 1-2"),
+        ({"pooling": "mean"}, "pooling must be among fspool, sum, max, got mean"),
+        ({"decay_from": 2.0}, "decay_from must be between 0 and 1, got 2"),
         ({"starts": (0,)}, "starts must be at least 1, got 0"),
     ],
 )

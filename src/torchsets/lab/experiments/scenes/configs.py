@@ -20,41 +20,10 @@ THRESHOLDS = (float("inf"), 1.0, 0.5, 0.25, 0.125, 0.0625)
 
 
 @dataclass(frozen=True)
-class States:
-    """Auto-encode object states through one vector, without pictures. Not in the thesis.
+class Scenes:
+    """What the experiments share: scenes, a set encoder, and how long to train and to descend."""
 
-    Attributes:
-        input: What the vector is made of: states. From pictures it is the experiment dspn-images.
-        objects: Any of 3-10 and 3-6, the smallest and largest number of objects of a scene.
-        models: Any of implicit and unrolled (DSPN), lstm, tspn, mlp.
-        poolings: Any of fspool, sum, max: poolings of the set encoder. The implicit DSPN is
-            trained with each, the other models with the first alone.
-        steps: Updates of the implicit DSPN.
-        equal_time: Whether the other models get as many updates as take about the same time on a
-            CPU, or else the same number.
-        batch_size: Scenes per update.
-        learning_rate: Of Adam.
-        decay_from: Share of the updates after which the learning rate decays linearly to 0.
-        hidden: Width of the set encoder's hidden layer.
-        latent: Size of the vector.
-        decoder_hidden: Width of lstm, mlp and tspn.
-        inner_steps: Gradient steps on a set in training.
-        test_steps: Numbers of such steps to test with.
-        momentum: Of these steps, for the implicit DSPN; unrolled has none.
-        step_size: Of these steps. None: measured before training, see find_step_size.
-        supervise: What the unrolled DSPN is trained for: all sets on the way, or the last.
-        training_scenes: Scenes to train on.
-        test_scenes: Scenes to measure on.
-        seed: Seed of the weights, the scenes, the batches and the starts.
-        device: auto, cpu or cuda.
-    """
-
-    input: str = "states"
-    objects: tuple[str, ...] = ("3-10", "3-6")
-    models: tuple[str, ...] = ("implicit", "unrolled", "mlp", "lstm", "tspn")
-    poolings: tuple[str, ...] = ("fspool", "sum", "max")
     steps: int = 100_000
-    equal_time: bool = True
     batch_size: int = 32
     learning_rate: float = 3e-3
     decay_from: float = 0.5
@@ -65,13 +34,57 @@ class States:
     test_steps: tuple[int, ...] = (15, 30, 60)
     momentum: float = 0.5
     step_size: float | None = None
-    supervise: str = "last"
     training_scenes: int = 200_000
     test_scenes: int = 10_000
     seed: int = 0
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        check_at_least(1, self, "steps", "batch_size", "hidden", "latent", "decoder_hidden")
+        check_at_least(1, self, "inner_steps", "test_steps", "training_scenes", "test_scenes")
+        if not 0 <= self.decay_from <= 1:
+            raise ValueError(f"decay_from must be between 0 and 1, got {self.decay_from:g}")
+
+
+@dataclass(frozen=True)
+class States(Scenes):
+    """Auto-encode object states through one vector, without pictures. Not in the thesis.
+
+    Attributes:
+        steps: Updates of the implicit DSPN.
+        batch_size: Scenes per update.
+        learning_rate: Of Adam.
+        decay_from: Share of the updates after which the learning rate decays linearly to 0.
+        hidden: Width of the set encoder's hidden layer.
+        latent: Size of the vector.
+        decoder_hidden: Width of lstm, mlp and tspn.
+        inner_steps: Gradient steps on a set in training.
+        test_steps: Numbers of such steps to test with.
+        momentum: Of these steps, for the implicit DSPN; unrolled has none.
+        step_size: Of these steps. None: measured before training, see find_step_size.
+        training_scenes: Scenes to train on.
+        test_scenes: Scenes to measure on.
+        seed: Seed of the weights, the scenes, the batches and the starts.
+        device: auto, cpu or cuda.
+        input: What the vector is made of: states. From pictures it is the experiment dspn-images.
+        objects: Any of 3-10 and 3-6, the smallest and largest number of objects of a scene.
+        models: Any of implicit and unrolled (DSPN), lstm, tspn, mlp.
+        poolings: Any of fspool, sum, max: poolings of the set encoder. The implicit DSPN is
+            trained with each, the other models with the first alone.
+        equal_time: Whether the other models get as many updates as take about the same time on a
+            CPU, or else the same number.
+        supervise: What the unrolled DSPN is trained for: all sets on the way, or the last.
+    """
+
+    input: str = "states"
+    objects: tuple[str, ...] = ("3-10", "3-6")
+    models: tuple[str, ...] = ("implicit", "unrolled", "mlp", "lstm", "tspn")
+    poolings: tuple[str, ...] = ("fspool", "sum", "max")
+    equal_time: bool = True
+    supervise: str = "last"
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
         if self.input == "images":
             raise ValueError("from pictures it is another experiment: torchsets run dspn-images")
         check_names("input", (self.input,), ("states",))
@@ -79,10 +92,6 @@ class States:
         check_names("models", self.models, DECODERS)
         check_names("poolings", self.poolings, POOLINGS)
         check_names("supervise", (self.supervise,), ("last", "all"))
-        check_at_least(1, self, "steps", "batch_size", "hidden", "latent", "decoder_hidden")
-        check_at_least(1, self, "inner_steps", "test_steps", "training_scenes", "test_scenes")
-        if not 0 <= self.decay_from <= 1:
-            raise ValueError(f"decay_from must be between 0 and 1, got {self.decay_from:g}")
 
 
 def split_states(table: str, config: States) -> dict[str, States]:
@@ -119,16 +128,11 @@ SOLVER_TABLE = "dspn-solver"
 
 
 @dataclass(frozen=True)
-class Solvers(States):
+class Solvers(Scenes):
     """How an implicit DSPN is trained and descends in tests: what the thesis left to try.
 
     Attributes:
-        input: What the vector is made of: states.
-        objects: 3-10 or 3-6, the smallest and largest number of objects of a scene.
-        models: implicit alone.
-        poolings: fspool, sum or max: the pooling of the set encoder.
         steps: Updates.
-        equal_time: False: every way to train gets the same number of updates.
         batch_size: Scenes per update.
         learning_rate: Of Adam.
         decay_from: Share of the updates after which the learning rate decays linearly to 0.
@@ -139,11 +143,12 @@ class Solvers(States):
         test_steps: Numbers of such steps to test with; tolerances and starts have the most.
         momentum: Of these steps.
         step_size: Of these steps. None: measured before training, see find_step_size.
-        supervise: last: the set after the last step is trained.
         training_scenes: Scenes to train on.
         test_scenes: Scenes to measure on.
         seed: Seed of the weights, the scenes, the batches and the starts.
         device: auto, cpu or cuda.
+        objects: 3-10 or 3-6, the smallest and largest number of objects of a scene.
+        pooling: Of the set encoder: fspool, sum or max.
         solvers: Any of plain; half-steps, half the gradient steps during the first half of the
             training; transport, Sinkhorn's loss in place of the best matching; mlp-start, a start
             that an MLP makes from the vector.
@@ -152,10 +157,8 @@ class Solvers(States):
         starts: Numbers of random starts to test with, whose sets are averaged.
     """
 
-    objects: tuple[str, ...] = ("3-10",)
-    models: tuple[str, ...] = ("implicit",)
-    poolings: tuple[str, ...] = ("fspool",)
-    equal_time: bool = False
+    objects: str = "3-10"
+    pooling: str = "fspool"
     solvers: tuple[str, ...] = tuple(SOLVERS)
     adaptive_steps: tuple[int, ...] = (8, 15, 30)
     tolerances: tuple[float, ...] = (0.1, 0.01, 0.001)
@@ -163,15 +166,11 @@ class Solvers(States):
 
     def __post_init__(self) -> None:
         super().__post_init__()
-        check_names("models", self.models, ("implicit",))
+        check_names("objects", (self.objects,), OBJECTS)
+        check_names("pooling", (self.pooling,), POOLINGS)
         check_names("solvers", self.solvers, SOLVERS)
-        check_names("supervise", (self.supervise,), ("last",))
         check_at_least(1, self, "adaptive_steps", "starts")
         check_at_least(0, self, "tolerances")
-        if len(self.objects) != 1 or len(self.poolings) != 1:
-            raise ValueError("objects and poolings must be one each")
-        if self.equal_time:
-            raise ValueError("equal_time must be False, got True")
 
 
 def split_solvers(table: str, config: Solvers) -> dict[str, Solvers]:
@@ -180,23 +179,8 @@ def split_solvers(table: str, config: Solvers) -> dict[str, Solvers]:
     return {name: replace(config, solvers=(name,)) for name in SOLVERS if name in config.solvers}
 
 
-_FIXED = (
-    "input",
-    "steps",
-    "equal_time",
-    "batch_size",
-    "learning_rate",
-    "decay_from",
-    "hidden",
-    "latent",
-    "decoder_hidden",
-    "inner_steps",
-    "momentum",
-    "step_size",
-    "supervise",
-    "training_scenes",
-    "test_scenes",
-)
+_AXES = ("test_steps", "seed", "device")
+_FIXED = tuple(name for name in Scenes.__dataclass_fields__ if name not in _AXES)
 
 _SMOKE = {
     "steps": 4,
@@ -222,7 +206,7 @@ STATES = Experiment(
         Table(
             key,
             takes={"smoke": "15 s", "cpu": "40 min", "full": "half a day"},
-            fixed=_FIXED,
+            fixed=(*_FIXED, "input", "equal_time", "supervise"),
             thesis=False,
         )
         for key in TABLES.values()
@@ -243,7 +227,7 @@ SOLVER = Experiment(
         Table(
             SOLVER_TABLE,
             takes={"smoke": "10 s", "cpu": "20 min", "full": "half a day"},
-            fixed=(*_FIXED, "objects", "poolings"),
+            fixed=(*_FIXED, "objects", "pooling"),
             thesis=False,
         ),
     ),

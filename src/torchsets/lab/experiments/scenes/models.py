@@ -15,7 +15,7 @@ from torchsets.decoders import (
     find_step_size,
 )
 from torchsets.lab.experiments.objects import matching_error, set_encoder
-from torchsets.lab.experiments.scenes.configs import DESCENTS, States
+from torchsets.lab.experiments.scenes.configs import DESCENTS, Scenes, States
 from torchsets.losses import SetPredictionLoss, sinkhorn_loss
 from torchsets.padded import SetPrediction
 
@@ -49,6 +49,7 @@ class DescentAutoEncoder(nn.Module):
         slots: Largest number of objects.
         pooling: Of the set encoder.
         implicit: Whether gradients are implicit, or unrolled.
+        supervise: What the unrolled one is trained for: all sets on the way, or the last.
         transport: Whether Sinkhorn's divergence takes the place of the best matching.
         listed_start: Whether an MLP makes the start from the vector. Else it is a new random one
             for each set.
@@ -56,11 +57,12 @@ class DescentAutoEncoder(nn.Module):
 
     def __init__(
         self,
-        config: States,
+        config: Scenes,
         *,
         slots: int,
         pooling: str,
         implicit: bool,
+        supervise: str = "last",
         transport: bool = False,
         listed_start: bool = False,
     ) -> None:
@@ -88,7 +90,7 @@ class DescentAutoEncoder(nn.Module):
             )
         self.criterion = SetPredictionLoss(
             transport_error if transport else matching_error,
-            supervise="all" if not implicit and config.supervise == "all" else "last",
+            supervise="all" if not implicit and supervise == "all" else "last",
         )
 
     def prepare(self, batch: Batch) -> None:
@@ -130,7 +132,7 @@ class DescentAutoEncoder(nn.Module):
 class ListAutoEncoder(nn.Module):
     """A set encoder, and an MLP or LSTM that predicts the slots as a list."""
 
-    def __init__(self, config: States, *, slots: int, pooling: str, lstm: bool) -> None:
+    def __init__(self, config: Scenes, *, slots: int, pooling: str, lstm: bool) -> None:
         super().__init__()
         self.encoder = _encoder(config, slots, pooling)
         decoder = LSTMDecoder if lstm else MLPDecoder
@@ -156,7 +158,7 @@ class ListAutoEncoder(nn.Module):
 class TSPNAutoEncoder(nn.Module):
     """A set encoder and a TSPN, a quarter as wide as the others: it has three layers of 12 H^2."""
 
-    def __init__(self, config: States, *, slots: int, pooling: str) -> None:
+    def __init__(self, config: Scenes, *, slots: int, pooling: str) -> None:
         super().__init__()
         self.encoder = _encoder(config, slots, pooling)
         hidden = max(4, config.decoder_hidden // 4)
@@ -195,13 +197,19 @@ AutoEncoder = DescentAutoEncoder | ListAutoEncoder | TSPNAutoEncoder
 def build(config: States, name: str, pooling: str, *, slots: int) -> AutoEncoder:
     """Return an untrained auto-encoder of sets of at most so many objects."""
     if name in DESCENTS:
-        return DescentAutoEncoder(config, slots=slots, pooling=pooling, implicit=name == "implicit")
+        return DescentAutoEncoder(
+            config,
+            slots=slots,
+            pooling=pooling,
+            implicit=name == "implicit",
+            supervise=config.supervise,
+        )
     if name == "tspn":
         return TSPNAutoEncoder(config, slots=slots, pooling=pooling)
     return ListAutoEncoder(config, slots=slots, pooling=pooling, lstm=name == "lstm")
 
 
-def _encoder(config: States, slots: int, pooling: str) -> nn.Module:
+def _encoder(config: Scenes, slots: int, pooling: str) -> nn.Module:
     return set_encoder(FEATURES + 1, config.hidden, config.latent, slots=slots, pooling=pooling)
 
 

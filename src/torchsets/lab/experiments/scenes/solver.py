@@ -57,7 +57,7 @@ class Decoded(NamedTuple):
 
 def run(config: Solvers, recorder: Recorder) -> None:
     """Train in every way, then test each in every way."""
-    (objects,) = config.objects
+    objects = config.objects
     _describe_tables(config, recorder)
     training = load_states(objects, config.training_scenes, TRAINING_SEED + config.seed)
     test = load_states(objects, config.test_scenes, TEST_SEED + config.seed)
@@ -66,7 +66,7 @@ def run(config: Solvers, recorder: Recorder) -> None:
         model = DescentAutoEncoder(
             config,
             slots=OBJECTS[objects][1],
-            pooling=config.poolings[0],
+            pooling=config.pooling,
             implicit=True,
             transport=name == "transport",
             listed_start=name == "mlp-start",
@@ -187,7 +187,7 @@ def _measure(
 def _describe_tables(config: Solvers, recorder: Recorder) -> None:
     recorder.add_table(
         SOLVER_TABLE,
-        caption=f"States of {config.objects[0]} objects restored from a vector of {config.latent} "
+        caption=f"States of {config.objects} objects restored from a vector of {config.latent} "
         f"by an implicit DSPN: average precision over {config.test_scenes} scenes after "
         f"{config.steps} updates, by the way it was trained and the way it descends in the test",
         unit="%",

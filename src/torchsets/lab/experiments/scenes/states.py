@@ -19,6 +19,7 @@ from torchsets.lab.experiments.scenes.configs import (
     POOLINGS,
     TABLES,
     THRESHOLDS,
+    Scenes,
     States,
     poolings_of,
     updates_of,
@@ -109,7 +110,7 @@ def _train(
 
 
 def fit(
-    config: States,
+    config: Scenes,
     recorder: Recorder,
     task: str,
     model: AutoEncoder,
