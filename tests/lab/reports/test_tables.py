@@ -83,3 +83,26 @@ def test_a_page_shows_variants_after_what_the_thesis_has(tmp_path):
 def test_a_stopped_run_of_a_variant_shows_both(tmp_path):
     tables = collect_tables([record(tmp_path / "run", steps=7, finish=False)])
     assert [table.key for table in tables] == [KEY, f"{KEY}/variants"]
+
+
+def test_variants_of_a_table_of_ours_have_its_caption_and_per_cent_no_tiny_numbers(tmp_path):
+    experiment = find_experiment("dspn-states")
+    config = experiment.config_at("cpu", learning_rate=0.001)
+    recorder = Recorder.start(
+        tmp_path / "run",
+        experiment="dspn-states",
+        scale="cpu",
+        config={"seed": 0},
+        tables=["dspn-states"],
+        variants=experiment.variants(config, "cpu"),
+    )
+    recorder.add_table("dspn-states", caption="Precision", unit="%", better="higher")
+    recorder.add_result("dspn-states", model="MLP", column="AP_1", value=0.00012)
+    recorder.finish()
+    (table,) = collect_tables([read_run(tmp_path / "run")])
+    assert table.key == "dspn-states/variants"
+    assert table.caption == "Precision; with other settings, which the rows name"
+    assert (table.unit, table.better) == ("%", "higher")
+    (row,) = table.rows
+    assert row.model == "MLP, learning_rate=0.001"
+    assert str(row.ours[0]) == "0.000"

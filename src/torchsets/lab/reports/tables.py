@@ -16,12 +16,13 @@ class Mean:
     mean: float | None = None
     spread: float | None = None
     seeds: int = 0
+    unit: str = ""
 
     def __str__(self) -> str:
         if self.mean is None:
             return "–"  # noqa: RUF001
-        text = format_number(self.mean)
-        return text if self.spread is None else f"{text} ± {format_number(self.spread)}"
+        text = format_number(self.mean, self.unit)
+        return text if self.spread is None else f"{text} ± {format_number(self.spread, self.unit)}"
 
 
 @dataclass(frozen=True)
@@ -63,17 +64,19 @@ def collect_tables(runs: Sequence[Run]) -> list[Table]:
     return [_collect(key, runs) for key in keys]
 
 
-def format_number(value: float) -> str:
-    """Print three decimals, fewer for large and more for tiny numbers.
+def format_number(value: float, unit: str = "") -> str:
+    """Print three decimals, fewer for large and, unless they are per cent, more for tiny numbers.
 
     Example:
         >>> [format_number(value) for value in (0, 0.00012, 0.27351, 12.3456, 345.678)]
         ['0', '0.00012', '0.274', '12.35', '345.7']
+        >>> format_number(0.00012, "%")
+        '0.000'
     """
     size = abs(value)
     if size == 0:
         return "0"
-    if size < 0.001:
+    if size < 0.001 and unit != "%":
         return f"{value:.2g}"
     return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 100 else f"{value:.1f}"
 
@@ -82,14 +85,17 @@ def _collect(key: str, runs: Sequence[Run]) -> Table:
     cells = [cell for run in runs for cell in run.cells if cell.table == key]
     thesis = thesis_tables().get(key)
     about = next((run.descriptions[key] for run in runs if key in run.descriptions), None)
-    caption, unit, better = key, "", None
+    base, caption, unit, better = key.removesuffix(f"/{VARIANTS}"), key, "", None
     if about is not None:
         caption, unit, better = about.caption, about.unit, about.better
     elif thesis is not None:
         caption, unit, better = thesis.caption, thesis.unit, thesis.better
-    elif original := thesis_tables().get(key.removesuffix(f"/{VARIANTS}")):
+    elif original := thesis_tables().get(base):
         caption = f"{original.caption}; with other settings than the thesis', which the rows name"
         unit, better = original.unit, original.better
+    elif own := next((run.descriptions[base] for run in runs if base in run.descriptions), None):
+        caption = f"{own.caption}; with other settings, which the rows name"
+        unit, better = own.unit, own.better
     columns = dict.fromkeys([*(thesis.columns if thesis else ()), *(c.column for c in cells)])
     printed = {row.model: row.values for row in thesis.rows} if thesis else {}
     models = dict.fromkeys([*(cell.model for cell in cells), *printed])
@@ -99,7 +105,7 @@ def _collect(key: str, runs: Sequence[Run]) -> Table:
         unit=unit,
         better=better,
         columns=list(columns),
-        rows=[_row(model, list(columns), cells, printed.get(model)) for model in models],
+        rows=[_row(model, list(columns), cells, printed.get(model), unit) for model in models],
         in_thesis=thesis is not None,
         by=thesis.by if thesis is not None else "thesis",
     )
@@ -110,12 +116,13 @@ def _row(
     columns: list[str],
     cells: Sequence[Cell],
     printed: Sequence[Printed | None] | None,
+    unit: str,
 ) -> Row:
     mine = [cell for cell in cells if cell.model == model]
     ours = []
     for name in columns:  # one number for a seed: runs of several seeds may overlap
         values = {cell.seed: cell.value for cell in mine if cell.column == name}
-        ours.append(_cell(list(values.values())))
+        ours.append(_cell(list(values.values()), unit))
     thesis = None
     if printed is not None:
         means = [Mean(value.mean, value.std) if value else Mean() for value in printed]
@@ -124,8 +131,8 @@ def _row(
     return Row(model, ours if mine else None, thesis, seeds)
 
 
-def _cell(values: Sequence[float | None]) -> Mean:
+def _cell(values: Sequence[float | None], unit: str) -> Mean:
     known = [value for value in values if value is not None]
     if not known:
         return Mean()
-    return Mean(fmean(known), stdev(known) if len(known) > 1 else None, len(known))
+    return Mean(fmean(known), stdev(known) if len(known) > 1 else None, len(known), unit)
