@@ -1,8 +1,16 @@
+from functools import partial
+
 import pytest
 import torch
 
 from torchsets import sorting
-from torchsets.sorting import descending_order, neural_sort, sort_features
+from torchsets._relaxed_order import multiply_rows
+from torchsets.sorting import (
+    descending_order,
+    neural_sort,
+    relaxed_sort,
+    sort_features,
+)
 from torchsets.testing import assert_handles_small_sets, assert_obeys_laws, random_sets
 
 DTYPES = [torch.float32, torch.float64, torch.bfloat16]
@@ -235,3 +243,36 @@ def test_neural_sort_in_half_precision_is_computed_in_single(generator):
 def test_rejects_bad_input(call, message):
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_a_relaxed_sort_is_neural_sort_times_the_scores(generator):
+    scores = torch.randn(4, 6, generator=generator, dtype=torch.float64)
+    values, matrix = relaxed_sort(scores.masked_fill(~MASK, torch.nan), MASK, temperature=0.7)
+    expected = neural_sort(scores, mask=MASK, temperature=0.7)
+    torch.testing.assert_close(matrix, expected)
+    clean = scores.masked_fill(~MASK, 0)
+    torch.testing.assert_close(values, torch.einsum("bij,bj->bi", expected, clean))
+
+
+@pytest.mark.parametrize("wanted", [(0,), (1,), (0, 1)])
+def test_a_relaxed_sort_is_differentiable_twice_in_each_result(wanted, generator):
+    scores = torch.randn(4, 6, generator=generator, dtype=torch.float64).requires_grad_()
+
+    def function(scores):
+        results = relaxed_sort(scores, MASK, temperature=0.7)
+        return tuple(results[place] for place in wanted)
+
+    assert torch.autograd.gradcheck(function, scores)
+    assert torch.autograd.gradgradcheck(function, scores)
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+def test_rows_times_matrices(transposed, generator):
+    rows = torch.randn(2, 3, 4, generator=generator, dtype=torch.float64).requires_grad_()
+    matrices = torch.randn(2, 3, 4, 4, generator=generator, dtype=torch.float64).requires_grad_()
+    product = multiply_rows(rows, matrices, transposed=transposed)
+    letters = "abi,abji->abj" if transposed else "abi,abij->abj"
+    torch.testing.assert_close(product, torch.einsum(letters, rows, matrices))
+    function = partial(multiply_rows, transposed=transposed)
+    assert torch.autograd.gradcheck(function, (rows, matrices))
+    assert torch.autograd.gradgradcheck(function, (rows, matrices))

@@ -1,15 +1,16 @@
 """Sorting each feature of a set: the fast exact sort, and NeuralSort, its relaxation."""
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchsets._autograd import Context, becomes_program, fast_or_plain, is_traced, softmax_backward
+from torchsets._autograd import becomes_program, is_traced
 from torchsets._checks import check_elements, check_floating, check_mask
+from torchsets._relaxed_order import relaxed_order
 
 # Keys are made and sorted in blocks that stay in a core's cache; each block holds whole rows.
 _BLOCK = 1 << 15
@@ -126,13 +127,32 @@ def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None
     if scores.ndim != 2:
         raise ValueError(f"scores must have shape (B, N), got {tuple(scores.shape)}")
     check_floating(scores, name="scores")
+    if mask is not None:
+        check_mask(mask, scores.shape, of="scores")
+    return _relax(scores, mask, temperature, multiply=False)[1]
+
+
+def relaxed_sort(
+    scores: Tensor, mask: Tensor | None, *, temperature: float
+) -> tuple[Tensor, Tensor]:
+    """The scores (B, N) in relaxed order, P @ scores, and P of :func:`neural_sort`.
+
+    No gradient of P is stored for the product alone.
+    """
+    values, weights = _relax(scores, mask, temperature, multiply=True)
+    return cast(Tensor, values), weights
+
+
+def _relax(
+    scores: Tensor, mask: Tensor | None, temperature: float, *, multiply: bool
+) -> tuple[Tensor | None, Tensor]:
+    """P @ scores, if wanted, and P."""
     if not temperature > 0:
         raise ValueError(f"temperature must be above 0, got {temperature}")
     if mask is None:
         mask = torch.ones_like(scores, dtype=torch.bool)
-    check_mask(mask, scores.shape, of="scores")
     if scores.shape[1] == 0:
-        return scores.unsqueeze(2).expand(-1, -1, 0)
+        return scores, scores.unsqueeze(2).expand(-1, -1, 0)
     exact = scores.masked_fill(~mask, 0).to(torch.promote_types(scores.dtype, torch.float32))
     size = mask.sum(dim=1, keepdim=True)  # (B, 1)
     # P does not change when all scores move together; sums are most accurate around 0.
@@ -141,85 +161,10 @@ def neural_sort(scores: Tensor, *, temperature: float = 1.0, mask: Tensor | None
     order = descending_order(centred, mask)
     rank = torch.arange(scores.shape[1], device=scores.device)
     slope = (size - 1 - 2 * rank).to(exact.dtype)  # (B, N): n + 1 - 2i for the ranks i = 1..N
+    rows = exact if multiply else None
     with torch.autocast(scores.device.type, enabled=False):
-        parts = (centred, mask, order, slope, temperature)
-        return fast_or_plain(_RelaxedOrder, _relaxed_order, *parts).to(scores.dtype)
-
-
-def _distance_sums(centred: Tensor, order: Tensor, slope: Tensor) -> Tensor:
-    """The sum over k of abs(s_j - s_k), for each j, from running sums in sorted order."""
-    ranked = centred.gather(1, order)
-    running = ranked.cumsum(dim=1)
-    total = running[:, -1:]
-    sums = 2 * running - ranked - total + slope * ranked
-    return torch.zeros_like(sums).scatter(1, order, sums)
-
-
-def _relaxed_order(
-    centred: Tensor, mask: Tensor, order: Tensor, slope: Tensor, temperature: float
-) -> Tensor:
-    sums = _distance_sums(centred, order, slope).unsqueeze(1)  # (B, 1, N)
-    logits = (slope.unsqueeze(2) * centred.unsqueeze(1) - sums) / temperature  # (B, N, N)
-    # A row without any real column would be nan: let it spread over all, then drop it.
-    hidden = ~mask & mask.any(dim=1, keepdim=True)
-    weights = logits.masked_fill(hidden.unsqueeze(1), float("-inf")).softmax(dim=-1)
-    return weights.masked_fill(_padding_ranks(mask).unsqueeze(2), 0)
-
-
-def _padding_ranks(mask: Tensor) -> Tensor:
-    """True for the ranks from n on, (B, N)."""
-    return torch.arange(mask.shape[1], device=mask.device) >= mask.sum(dim=1, keepdim=True)
-
-
-class _RelaxedOrder(torch.autograd.Function):
-    """:func:`_relaxed_order` in blocks that stay in the cache; only the result is N x N."""
-
-    @staticmethod
-    def forward(ctx: Context, *inputs: Any) -> Tensor:
-        centred, mask, order, slope, temperature = inputs
-        weights = centred.new_empty(*centred.shape, centred.shape[1])
-        ctx.temperature = temperature
-        ctx.save_for_backward(weights, order, slope)
-        sums = _distance_sums(centred, order, slope).masked_fill(~mask, float("inf"))
-        # logits = slope x score - 1 x sum, as a product of (B, N, 2) and (B, 2, N).
-        left = torch.stack([slope, torch.full_like(slope, -1)], dim=2)
-        right = torch.stack([centred, sums], dim=1) / temperature
-        for part in _blocks(weights):
-            torch.softmax(left[part] @ right[part], dim=-1, out=weights[part])
-        padding = _padding_ranks(mask)
-        if bool(padding.any()):
-            weights.masked_fill_(padding.unsqueeze(2), 0)
-        return weights
-
-    @staticmethod
-    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor | None, ...]:
-        weights, order, slope = ctx.saved_tensors
-        # Not under the autocast of whoever calls backward: these sums want full precision.
-        with torch.autocast(gradient.device.type, enabled=False):
-            to_scores, to_sums = _through_softmax(gradient, weights, slope, ctx.temperature)
-        # The gradient of the sums of distances, by running sums over the same order.
-        ranked = to_sums.gather(1, order)
-        running = ranked.cumsum(dim=1)
-        through_sums = slope * ranked + running[:, -1:] - 2 * running + ranked
-        through_sums = torch.zeros_like(ranked).scatter(1, order, through_sums)
-        return to_scores + through_sums, None, None, None, None
-
-
-def _through_softmax(
-    gradient: Tensor, weights: Tensor, slope: Tensor, temperature: float
-) -> tuple[Tensor, ...]:
-    """Gradients with respect to scores and sums of distances, (B, N) each."""
-    left = torch.stack([slope, torch.full_like(slope, -1)], dim=1)  # (B, 2, N)
-    # With create_graph the blocks would be recorded one by one: take all at once.
-    parts = [slice(None)] if torch.is_grad_enabled() else _blocks(weights)
-    both = [left[part] @ softmax_backward(gradient[part], weights[part]) for part in parts]
-    return (torch.cat(both) / temperature).unbind(dim=1)
-
-
-def _blocks(matrices: Tensor) -> list[slice]:
-    """Slices of the first axis that each hold about a cache's worth of numbers."""
-    count = max(1, 8 * _BLOCK // max(1, matrices[0].numel())) if len(matrices) else 1
-    return [slice(start, start + count) for start in range(0, max(1, len(matrices)), count)]
+        values, weights = relaxed_order(centred, rows, mask, order, slope, temperature)
+    return None if values is None else values.to(scores.dtype), weights.to(scores.dtype)
 
 
 def runs_on_numpy(rows: Tensor) -> bool:

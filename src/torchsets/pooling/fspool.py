@@ -4,10 +4,11 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._checks import check_elements, check_mask, check_shape
+from torchsets._relaxed_order import multiply_rows
 from torchsets.piecewise import hat_basis
 from torchsets.pooling.by_size import by_size
 from torchsets.pooling.flat_fspool import exact_dtype, fspool_flat
-from torchsets.sorting import neural_sort, sort_features
+from torchsets.sorting import relaxed_sort, sort_features
 
 
 def fspool(elements: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -121,11 +122,9 @@ class FSPool(nn.Module):
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
         rows = elements.transpose(1, 2).to(exact_dtype(elements, self.weight))  # (B, D, N)
         each = None if mask is None else mask.unsqueeze(1).expand(rows.shape).flatten(0, 1)
-        order = neural_sort(rows.flatten(0, 1), temperature=temperature, mask=each)
+        values, order = relaxed_sort(rows.flatten(0, 1), each, temperature=temperature)
         order = order.view(*rows.shape[:2], *order.shape[1:])  # (B, D, N, N)
-        with torch.autocast(elements.device.type, enabled=False):
-            values = (order @ rows.unsqueeze(-1)).squeeze(-1)
-        pooled = _weighted_sum(values, self.weight, mask)
+        pooled = _weighted_sum(values.view(rows.shape), self.weight, mask)
         return pooled.to(elements.dtype), order.to(elements.dtype)
 
     def pool_flat(self, values: Tensor, sizes: Tensor) -> Tensor:
@@ -197,7 +196,7 @@ class FSUnpool(nn.Module):
             scaled = vector.to(exact).unsqueeze(-1) * self.weight.to(exact)  # (B, D, K)
             ranked = scaled @ basis.transpose(1, 2)  # (B, D, N), zero from rank n on
             if relaxed:
-                spread = (ranked.unsqueeze(2) @ order.to(exact)).squeeze(2)
+                spread = multiply_rows(ranked, order.to(exact))
             else:
                 spread = torch.zeros_like(ranked).scatter(-1, order.transpose(1, 2), ranked)
         return spread.transpose(1, 2).to(vector.dtype)
