@@ -103,6 +103,7 @@ def _train(config: Digits, recorder: Recorder, name: str, training: Sets) -> Aut
         settings=Settings(
             updates_of(name, config),
             schedule=late_decay(config.decay_from),
+            clip=config.clip if name in DESCENTS else None,
             seed=config.seed,
             record_every=20,
         ),

@@ -32,6 +32,7 @@ class Digits:
         learning_rate: Of Adam.
         decay_from: Share of the updates after which the learning rate decays linearly to 0. The
             thesis has 1: it stays.
+        clip: Largest norm of the gradient of a DSPN: now and then it is huge. None: no limit.
         hidden: Width of the set encoder.
         latent: Size of the vector.
         decoder_hidden: Width of mlp and lstm.
@@ -56,6 +57,7 @@ class Digits:
     batch_size: int = 32
     learning_rate: float = 0.01
     decay_from: float = 1.0
+    clip: float | None = None
     hidden: int = 256
     latent: int = 64
     decoder_hidden: int = 256
@@ -74,7 +76,7 @@ class Digits:
         check_names("dataset", (self.dataset,), ("mnist", "digits"))
         check_names("models", self.models, DECODERS)
         check_names("loss", (self.loss,), LOSSES)
-        check_at_least(0, self, "size_weight")
+        check_at_least(0, self, "size_weight", "clip")
         check_at_least(1, self, "steps", "batch_size", "hidden", "latent", "decoder_hidden")
         check_at_least(1, self, "inner_steps", "test_steps", "slots", "matched_sets")
         check_at_least(1, self, "training_sets", "test_sets")
@@ -119,6 +121,7 @@ DIGITS = Experiment(
             "equal_time": True,
             "learning_rate": 3e-3,
             "decay_from": 0.5,
+            "clip": 0.05,
             "hidden": 64,
             "step_size": None,
             "test_sets": 1000,
@@ -142,6 +145,7 @@ DIGITS = Experiment(
                 "batch_size",
                 "learning_rate",
                 "decay_from",
+                "clip",
                 "hidden",
                 "latent",
                 "decoder_hidden",
