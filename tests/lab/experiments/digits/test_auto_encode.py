@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from torchsets import SetBatch, SetPrediction
+from torchsets.lab.experiments.digits import auto_encode
 from torchsets.lab.experiments.digits.auto_encode import (
     BESIDE_TABLE,
     COLUMNS,
@@ -15,6 +16,7 @@ from torchsets.lab.experiments.digits.auto_encode import (
 from torchsets.lab.experiments.digits.configs import DECODERS, DIGITS, updates_of
 from torchsets.lab.experiments.digits.models import build
 from torchsets.lab.experiments.launch import run_experiment
+from torchsets.lab.training import train
 from torchsets.losses import hungarian_loss
 
 SMOKE = DIGITS.config_at("smoke", steps=2)
@@ -135,3 +137,16 @@ def test_models_get_updates_for_about_the_same_time_at_cpu_and_equally_many_in_t
     assert updates_of("mlp", config) > updates_of("implicit", config) > config.steps
     thesis = DIGITS.config_at("full")
     assert {updates_of(name, thesis) for name in thesis.models} == {187_500}
+
+
+def test_only_the_gradient_of_a_descent_is_clipped(tmp_path, monkeypatch):
+    limits = {}
+
+    def training(*arguments, task, settings, **options):
+        limits[task] = settings.clip
+        return train(*arguments, task=task, settings=settings, **options)
+
+    monkeypatch.setattr(auto_encode, "train", training)
+    config = DIGITS.config_at("smoke", steps=1, clip=0.5)
+    run_experiment("dspn-mnist", config, scale="smoke", folder=tmp_path)
+    assert limits == {"unrolled": 0.5, "implicit": 0.5, "mlp": None, "lstm": None}
