@@ -12,7 +12,7 @@ ROOT = Path(torchsets.__file__).parent
 SUBJECT_AREAS = [f"lab.experiments.{subject}" for subject in SUBJECTS]
 LINES = [
     ["_checks", "_autograd", "_downloads", "_extras", "_inputs"],
-    ["_catalogue", "_progress", "_ragged", "_tables"],
+    ["_catalogue", "_progress", "_ragged", "_relaxed_order", "_tables"],
     ["padded", "piecewise", "sorting", "matching", "boxes", "giou", "mlp", "resnet"],
     ["attention"],
     ["transformer"],
