@@ -3,7 +3,7 @@ import torch
 
 from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
-from torchsets.lab.experiments.pictures.configs import DECODERS, IMAGES, SOURCES
+from torchsets.lab.experiments.pictures.configs import DECODERS, DESCENT_SOURCES, IMAGES, SOURCES
 from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
 from torchsets.lab.experiments.pictures.models import Descent, build
 from torchsets.lab.experiments.pictures.predict import label_of, predict
@@ -80,13 +80,43 @@ def test_every_model_learns_from_pictures_and_predicts_the_same_again(name, sour
     torch.testing.assert_close(first.after[last].elements, second.after[last].elements)
 
 
-def test_before_all_is_trained_together_the_set_half_rests(split):
-    model = make("implicit", "stages")
+@pytest.mark.parametrize("source", DESCENT_SOURCES)
+def test_before_all_is_trained_together_the_set_half_rests(source, split):
+    model = make("implicit", source)
     batch = split.draw(torch.arange(4), torch.Generator(), joint=False)
     loss = model.loss(batch)
-    assert loss["sets"] == 0
+    assert (loss["sets"].item() == 0) is (source == "stages")  # or else the queries learn
     sum(loss.values()).backward()
     assert all(weight.grad is None for weight in model.decoder.parameters())
+    assert all(weight.grad is not None for weight in model.source.parameters())
+
+
+def test_an_implicit_descent_may_halve_its_first_steps_and_limit_them(tmp_path, monkeypatch):
+    config = IMAGES.config_at(
+        "smoke", models=("implicit", "unrolled"), inner_steps=4, half_steps=True, clip=0.5, steps=4
+    )
+    taken = {True: [], False: []}
+
+    def loss(self, batch):
+        taken[self.implicit].append(batch.steps)
+        return self.source(batch.images).sum()
+
+    monkeypatch.setattr(Descent, "loss", loss)
+    run_experiment("dspn-images", config, scale="smoke", folder=tmp_path)
+    assert taken == {True: [2, 2, None, None], False: [None] * 8}  # two poolings
+    limits = {
+        name: build(config, name, "flat", "fspool", slots=6, features=18).decoder.clip
+        for name in config.models
+    }
+    assert limits == {"implicit": 0.5, "unrolled": None}
+
+
+def test_a_batch_says_how_many_steps_are_taken(split):
+    model = make("implicit", "stages", inner_steps=2)
+    batch = split.draw(torch.arange(4), torch.Generator().manual_seed(0))
+    few = model.set_half_loss(batch._replace(steps=1))
+    assert few.item() != model.set_half_loss(batch).item()
+    assert model.loss(batch._replace(steps=1))["sets"] != model.loss(batch)["sets"]
 
 
 def test_aimed_vectors_have_the_centre_and_spread_of_those_of_true_sets(split):
@@ -108,6 +138,8 @@ def test_a_hybrid_starts_at_what_its_queries_predict(split):
     with torch.no_grad():
         way, start = model(batch).trajectory, model.queries(batch)
     torch.testing.assert_close(way.elements[0], start.elements)
+    # Untrained, its vector is that of the start, which therefore stays.
+    torch.testing.assert_close(way.elements[-1], start.elements, rtol=0, atol=1e-4)
 
 
 @pytest.mark.parametrize("target", [STATES, BOXES], ids=["states", "boxes"])

@@ -31,8 +31,8 @@ OBJECTS = {"3-10": (3, 10), "3-6": (3, 6)}
 PACE = {  # updates in the time of one of the MLP at the settings of cpu, where it is not about 1
     "implicit stages": 1.0,
     "unrolled stages": 1.0,
-    "implicit hybrid": 0.66,
-    "unrolled hybrid": 0.52,
+    "implicit hybrid": 0.9,
+    "unrolled hybrid": 0.9,
     "implicit": 0.71,
     "unrolled": 0.56,
 }
@@ -52,13 +52,14 @@ class Pictures:
         sources: Where the vector comes from, any of flat (the flattened map of features), fspool
             and attention (a set encoder over its positions), and for DSPN alone stages (the set
             half is trained first, then the picture network aims at the vectors of the true sets)
-            and hybrid (queries give the start). queries and slots read the map itself.
+            and hybrid (so too, but queries give the start, and the picture network what to change
+            in its vector). queries and slots read the map itself.
         supervise: What the unrolled DSPN is trained for: all sets on the way, or the last.
         steps: Updates.
         equal_time: Whether the models get as many updates as take about the time of the MLP's on
             a CPU, or else the same number.
-        set_steps: Updates of the set half alone before, for the source stages.
-        joint_from: For the source stages, the share of the updates after which all is trained
+        set_steps: Updates of the set half alone before, for the sources stages and hybrid.
+        joint_from: For these, the share of the updates after which all is trained
             together; before, the picture network aims at vectors.
         batch_size: Pictures per update.
         learning_rate: Of Adam; slots has a fifth of it, and a warm-up.
@@ -74,7 +75,10 @@ class Pictures:
         inner_steps: Gradient steps on a set in training.
         test_steps: Numbers of such steps to test with.
         adaptive_steps: Numbers of steps of Barzilai and Borwein to test with, besides.
+        half_steps: Whether the implicit DSPN takes half of them in the first half of the updates.
         momentum: Of these steps, for the implicit DSPN; unrolled has none.
+        clip: Largest norm of a set's gradient in these steps, for the implicit DSPN. None: no
+            limit. iDSPN has 10, half_steps, 40 inner steps and a momentum of 0.9.
         step_size: Of these steps. None: measured before training, see find_step_size.
         representation: Weight of the representation loss.
         standardise: Whether that loss is divided by the variance of the vectors.
@@ -109,9 +113,11 @@ class Pictures:
     layers: int = 2
     rounds: int = 3
     inner_steps: int = 10
+    half_steps: bool = False
     test_steps: tuple[int, ...] = (10, 20, 30)
     adaptive_steps: tuple[int, ...] = ()
     momentum: float = 0.5
+    clip: float | None = None
     step_size: float | None = 25.0
     representation: float = 0.1
     standardise: bool = False
@@ -136,7 +142,7 @@ class Pictures:
         check_at_least(1, self, "decoder_hidden", "layers", "rounds", "inner_steps", "test_steps")
         check_at_least(1, self, "training_scenes", "test_scenes")
         check_at_least(32, self, "size")
-        check_at_least(0, self, "representation", "decay_from", "joint_from", "missing")
+        check_at_least(0, self, "representation", "decay_from", "joint_from", "missing", "clip")
         if self.dataset == "rendered" and None in (self.training_scenes, self.test_scenes):
             raise ValueError("training_scenes and test_scenes must be numbers for rendered scenes")
 
@@ -193,17 +199,10 @@ THESIS = {
 }
 """The tables of the thesis that are filled, and what their DSPN is trained for."""
 
-_AXES = (
-    "models",
-    "poolings",
-    "supervise",
-    "test_steps",
-    "adaptive_steps",
-    "real_pictures",
-    "seed",
-    "device",
+_AXES = ("models", "poolings", "supervise", "test_steps", "adaptive_steps", "real_pictures")
+_FIXED = tuple(
+    name for name in Pictures.__dataclass_fields__ if name not in (*_AXES, "seed", "device")
 )
-_FIXED = tuple(name for name in Pictures.__dataclass_fields__ if name not in _AXES)
 # In our own tables rendered pictures are no variant, and the rows say what the source is.
 _OURS = (*(name for name in _FIXED if name not in ("dataset", "sources")), "supervise")
 

@@ -88,6 +88,7 @@ class Batch(NamedTuple):
         mask: True at real ones, (B, slots).
         noise: Standard normal numbers, (B, slots, D).
         joint: Whether all parts are trained together by now.
+        steps: Of a DSPN in training. None: as many as it has.
     """
 
     images: Tensor
@@ -95,6 +96,7 @@ class Batch(NamedTuple):
     mask: Tensor
     noise: Tensor
     joint: bool = True
+    steps: int | None = None
 
 
 class Split(NamedTuple):
@@ -108,11 +110,18 @@ class Split(NamedTuple):
     images: Tensor
     sets: SetBatch
 
-    def draw(self, chosen: Tensor, generator: torch.Generator, *, joint: bool = True) -> Batch:
+    def draw(
+        self,
+        chosen: Tensor,
+        generator: torch.Generator,
+        *,
+        joint: bool = True,
+        steps: int | None = None,
+    ) -> Batch:
         """Choose some pictures, and draw a start for each."""
         elements, mask = self.sets.select(chosen)
         noise = torch.randn(elements.shape, generator=generator)
-        return Batch(self.images[chosen], elements, mask, noise, joint)
+        return Batch(self.images[chosen], elements, mask, noise, joint, steps)
 
 
 def load_split(config: Pictures, target: str, *, training: bool) -> Split:

@@ -15,7 +15,7 @@ from torchsets.decoders import (
     decode_adaptively,
     find_step_size,
 )
-from torchsets.encoders import relation_encoder
+from torchsets.encoders import DeepSets, relation_encoder
 from torchsets.lab.experiments.objects import matching_error, set_encoder
 from torchsets.lab.experiments.picture_networks import FlatVector, Map, token_encoder
 from torchsets.lab.experiments.pictures.configs import DESCENTS, READERS, Pictures
@@ -67,6 +67,7 @@ def make_decoder(config: Pictures, pooling: str, *, slots: int, features: int, n
         steps=config.inner_steps,
         step_size=config.step_size or 1.0,
         momentum=config.momentum if implicit else 0.0,
+        clip=config.clip if implicit else None,
         representation_loss="squared" if implicit else "huber",
         gradient="implicit" if implicit else "unrolled",
     )
@@ -76,7 +77,8 @@ class Descent(nn.Module):
     """Pictures to vectors, and a DSPN that decodes them.
 
     Unrolled, it starts from a learned set, as in the thesis; implicit, from a new random set for
-    each picture, as iDSPN; a hybrid from what queries on the map of features predict.
+    each picture, as iDSPN. A hybrid starts from what queries on the map of features predict, and
+    its vector is that set's own plus a change, at first 0, that is made of the same map.
     """
 
     centre: Tensor
@@ -93,6 +95,8 @@ class Descent(nn.Module):
         if source == "hybrid":
             self.queries = Reader(config, "queries", slots=slots, features=features)
             self.source = encode_tokens(config, self.queries.tokens.features, source)
+            for parameter in cast(DeepSets, self.source).outer.parameters():
+                nn.init.zeros_(parameter)
         else:
             self.source = make_source(config, source)
         if self.implicit:
@@ -122,19 +126,23 @@ class Descent(nn.Module):
         self, batch: Batch, *, steps: int | None = None, generator: Random = None
     ) -> SetPrediction:
         """Predict sets; the batch brings the start, so nothing is drawn here."""
-        return self._predict(batch, steps)[0]
+        vector, initial, _ = self._read(batch)
+        if self.adaptive:
+            return decode_adaptively(self.decoder, vector, steps=steps, initial=initial)
+        prediction: SetPrediction = self.decoder(vector, steps=steps, initial=initial)
+        return prediction
 
     def loss(self, batch: Batch) -> dict[str, Tensor]:
         """The set loss, once all is trained together, and the representation loss.
 
         Implicit gradients lack the step size: it stands before the loss, so that both count.
         """
-        if not batch.joint:
-            vector = self._vector(batch.images)
-            return {"sets": vector.new_zeros(()), "vectors": self._distance(vector, batch)}
-        prediction, vector, start = self._predict(batch, None)
-        loss = self.criterion(prediction, batch.elements, batch.mask).mean()
-        loss = loss * (self.decoder.step_size if self.implicit else 1)
+        vector, initial, start = self._read(batch)
+        loss = vector.new_zeros(())
+        if batch.joint:
+            prediction = self.decoder(vector, steps=batch.steps, initial=initial)
+            loss = self.criterion(prediction, batch.elements, batch.mask).mean()
+            loss = loss * (self.decoder.step_size if self.implicit else 1)
         if start is not None and self.queries is not None:
             loss = loss + self.queries.criterion(start, batch.elements, batch.mask).mean()
         return {"sets": loss, "vectors": self._distance(vector, batch)}
@@ -142,34 +150,23 @@ class Descent(nn.Module):
     def set_half_loss(self, batch: Batch) -> Tensor:
         """How well the decoder restores true sets from their own vectors."""
         vector = self.decoder.encode(batch.elements, batch.mask)
-        prediction = self.decoder(vector, initial=self._start(batch))
+        prediction = self.decoder(vector, steps=batch.steps, initial=self._start(batch))
         loss: Tensor = self.criterion(prediction, batch.elements, batch.mask)
         return loss.mean()
 
-    def _predict(
-        self, batch: Batch, steps: int | None
-    ) -> tuple[SetPrediction, Tensor, SetPrediction | None]:
-        start: SetPrediction | None = None
-        initial: tuple[Tensor, Tensor] | None
-        if self.queries is not None:
-            tokens = self.queries.tokens(batch.images)
-            start = cast(SetPrediction, self.queries.decoder(tokens))
-            vector = self._vector(tokens)
-            initial = (start.elements, start.presence.clamp(0, 1))
-        else:
-            vector = self._vector(batch.images)
-            initial = self._start(batch)
-        if self.adaptive:
-            return (
-                decode_adaptively(self.decoder, vector, steps=steps, initial=initial),
-                vector,
-                None,
-            )
-        return self.decoder(vector, steps=steps, initial=initial), vector, start
-
-    def _vector(self, inputs: Tensor) -> Tensor:
-        vector: Tensor = self.centre + self.spread * self.source(inputs)
-        return vector
+    def _read(
+        self, batch: Batch
+    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None, SetPrediction | None]:
+        """The vectors of pictures, where the descent starts, and what the queries predict."""
+        if self.queries is None:
+            vector = self.centre + self.spread * self.source(batch.images)
+            return vector, self._start(batch), None
+        tokens = self.queries.tokens(batch.images)
+        start = cast(SetPrediction, self.queries.decoder(tokens))
+        initial = (start.elements, start.presence.clamp(0, 1))
+        with torch.no_grad():
+            own = self.decoder.encoder(torch.cat([initial[0], initial[1].unsqueeze(-1)], dim=-1))
+        return own + self.spread * self.source(tokens), initial, start
 
     def _start(self, batch: Batch) -> tuple[Tensor, Tensor] | None:
         if not self.implicit:

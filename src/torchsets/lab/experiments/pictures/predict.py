@@ -2,7 +2,8 @@
 
 A picture network makes one vector of a picture, from which DSPN, MLP, LSTM and TSPN predict a set;
 queries and slots read the map of its features instead. All slots count as predictions, ranked by
-presence. With ``sources=stages`` the set half of a DSPN is trained first, without pictures.
+presence. With ``sources=stages`` and ``hybrid`` the set half of a DSPN is trained first, without
+pictures.
 """
 
 from functools import partial
@@ -20,6 +21,7 @@ from torchsets.lab.experiments.outcomes import (
 )
 from torchsets.lab.experiments.pictures.configs import (
     DECODERS,
+    DESCENT_SOURCES,
     DESCENTS,
     OBJECTS,
     POOLINGS,
@@ -33,6 +35,7 @@ from torchsets.lab.experiments.pictures.data import (
     BOXES,
     FEATURES,
     STATES,
+    Batch,
     RealPictures,
     Split,
     Target,
@@ -131,13 +134,19 @@ def _train(
     some = move(some, next(model.parameters()).device)
     if isinstance(model, Descent) and config.step_size is None:
         model.prepare(some)
+    few = max(1, config.inner_steps // 2) if config.half_steps and name == "implicit" else None
+
+    def draw(step: int, generator: torch.Generator, *, updates: int, joint_from: float) -> Batch:
+        steps = few if step < updates // 2 else None
+        return training.draw(batches(step), generator, joint=step >= joint_from, steps=steps)
+
     seconds = 0.0
-    if isinstance(model, Descent) and source == "stages":
+    if isinstance(model, Descent) and source in DESCENT_SOURCES:
         seconds += train(
             model.decoder,
             adam(model.decoder, 2 * config.learning_rate, implicit=implicit),
             model.set_half_loss,
-            lambda step, generator: training.draw(batches(step), generator),
+            partial(draw, updates=config.set_steps, joint_from=0),
             recorder=recorder,
             task=f"sets/{task}",
             settings=Settings(config.set_steps, schedule=late_decay(0.5), seed=config.seed),
@@ -145,13 +154,13 @@ def _train(
     if isinstance(model, Descent) and config.standardise:
         model.aim(some)
     updates = updates_of(name, source, config)
-    joint_from = config.joint_from * updates if source == "stages" else 0
+    joint_from = config.joint_from * updates if source in DESCENT_SOURCES else 0
     slow = name == "slots"
     seconds += train(
         model,
         adam(model, config.learning_rate * (SLOT_RATE if slow else 1), implicit=implicit),
         model.loss,
-        lambda step, generator: training.draw(batches(step), generator, joint=step >= joint_from),
+        partial(draw, updates=updates, joint_from=joint_from),
         recorder=recorder,
         task=f"pictures/{task}",
         settings=Settings(
