@@ -168,6 +168,7 @@ CONTRACT = {
     "torchsets.data:tiles_to_image": "(tiles, grid)",
     "torchsets.data:sample_scenes": ("(count, *, objects=(3, 10), seed=0, first=0, visible=False)"),
     "torchsets.data:scene_states": "(scenes, *, coding='one-hot')",
+    "torchsets.data:states_to_scenes": "(elements, mask=None)",
     "torchsets.data:generate_questions": "(scenes, *, per_scene=10, families=None, seed=0)",
     "torchsets.text:QuestionEncoder.forward": "(self, tokens, lengths=None)",
     "torchsets.resnet:ResNet": (

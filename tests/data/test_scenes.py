@@ -1,7 +1,14 @@
 import pytest
 import torch
 
-from torchsets.data import Scenes, sample_scenes, scene_relations, scene_states
+from torchsets.data import (
+    Scenes,
+    render_scenes,
+    sample_scenes,
+    scene_relations,
+    scene_states,
+    states_to_scenes,
+)
 from torchsets.data.scenes import ATTRIBUTES, BEHIND, RELATIONS, RIGHT, VALUES, scene_objects
 from torchsets.metrics import state_average_precision
 
@@ -81,6 +88,31 @@ def test_states_are_one_hot_or_numbers():
     )
 
 
+def test_scenes_come_back_from_their_states_whatever_the_padding_holds():
+    scenes = small_scenes()
+    elements, mask = scene_states(scenes)
+    read = states_to_scenes(elements.masked_fill(~mask.unsqueeze(-1), float("nan")), mask)
+    assert read.sizes.tolist() == [2, 0, 1]
+    torch.testing.assert_close(read.positions, scenes.positions.float())
+    assert read.attributes.equal(scenes.attributes)
+    assert len(states_to_scenes(elements).positions) == 6  # without a mask all are there
+    assert states_to_scenes(elements[:0], mask[:0]).sizes.tolist() == []
+
+
+def test_the_largest_number_of_an_attribute_counts():
+    state = torch.zeros(1, 1, 18)
+    state[..., 3:5] = torch.tensor([0.2, -0.1])  # rubber
+    state[..., 5 + 6], state[..., 5 + 1] = 0.9, 0.8  # grey rather than blue
+    state[..., 13 + 2] = 0.1  # cylinder
+    state[..., 16 + 1] = 2.0  # small
+    assert states_to_scenes(state).attributes.tolist() == [[6, 0, 2, 1]]
+
+
+def test_a_scene_without_objects_can_be_rendered():
+    nothing = states_to_scenes(torch.zeros(1, 2, 18), torch.zeros(1, 2, dtype=torch.bool))
+    assert render_scenes(nothing, size=32).shape == (1, 3, 32, 32)
+
+
 def test_states_are_those_of_the_metric():
     elements, mask = scene_states(sample_scenes(8))
     scores = mask.float()
@@ -132,6 +164,18 @@ def test_rejects_bad_scenes(change, message):
 def test_rejects_too_many_objects():
     with pytest.raises(ValueError, match="sizes must be at most 62, got 63"):
         Scenes(torch.zeros(63, 3), torch.zeros(63, 4).long(), torch.zeros(63), [63])
+
+
+@pytest.mark.parametrize(
+    ("elements", "mask", "message"),
+    [
+        (torch.zeros(2, 3, 7), None, r"elements must have shape \(B, N, 18\)"),
+        (torch.zeros(2, 3, 18), torch.ones(2, 3), "mask must be bool"),
+    ],
+)
+def test_rejects_bad_states(elements, mask, message):
+    with pytest.raises(ValueError, match=message):
+        states_to_scenes(elements, mask)
 
 
 def test_rejects_an_unknown_coding():

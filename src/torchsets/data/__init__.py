@@ -46,7 +46,7 @@ from torchsets.data.scene_projection import scene_cameras, scene_lamps, scene_pi
 from torchsets.data.scene_rays import visible_share
 from torchsets.data.scene_rendering import render_scenes
 from torchsets.data.scene_sampling import sample_scenes
-from torchsets.data.scenes import Scenes, scene_relations, scene_states
+from torchsets.data.scenes import Scenes, scene_relations, scene_states, states_to_scenes
 from torchsets.data.tiles import (
     gather_tiles,
     image_to_tiles,
@@ -123,6 +123,7 @@ __all__ = [
     "scene_states",
     "shuffle_tiles",
     "small_digit_sets",
+    "states_to_scenes",
     "tiles_to_image",
     "toy_counting_sets",
     "tu_graphs",

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsets._checks import check_shape
+from torchsets._checks import check_padded_sets, check_shape
 from torchsets._inputs import Array, to_index, to_sizes
 from torchsets.padded import SetBatch, plural, span
 
@@ -213,3 +213,35 @@ def scene_states(scenes: Scenes, *, coding: str = "one-hot") -> SetBatch:
     else:
         raise ValueError(f'coding must be "one-hot" or "index", got {coding!r}')
     return SetBatch.from_flat(values, scenes.sizes)
+
+
+def states_to_scenes(elements: Tensor, mask: Tensor | None = None) -> Scenes:
+    """Read objects out of their states, such as predicted ones: :func:`scene_states` backwards.
+
+    Args:
+        elements: Padded sets of states with one-hots, (B, N, 18). Of each attribute, the value with
+            the largest number counts.
+        mask: True where an object is, (B, N), bool; for predictions ``presence >= 0.5``. None: all
+            are there.
+
+    Returns:
+        B scenes. A state does not say how an object is turned: all have the same rotation.
+
+    Example:
+        >>> from torchsets.data import render_scenes, sample_scenes
+        >>> scenes = states_to_scenes(*scene_states(sample_scenes(2)))
+        >>> render_scenes(scenes, size=32).shape
+        torch.Size([2, 3, 32, 32])
+    """
+    features = 3 + sum(map(len, VALUES.values()))
+    check_shape(elements, (None, None, features), name="elements", letters="(B, N, 18)")
+    mask = check_padded_sets(elements, mask)
+    states = elements[mask]  # (total, 18)
+    parts = states[:, 3:].split([len(VALUES[name]) for name in _STATE_ORDER], dim=1)
+    found = {name: part.argmax(dim=1) for name, part in zip(_STATE_ORDER, parts, strict=True)}
+    return Scenes(
+        REACH * states[:, :3],
+        torch.stack([found[name] for name in ATTRIBUTES], dim=1),
+        states.new_zeros(len(states)),
+        mask.sum(dim=1),
+    )
