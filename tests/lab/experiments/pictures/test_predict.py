@@ -6,7 +6,8 @@ from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
 from torchsets.lab.experiments.pictures.configs import DECODERS, DESCENT_SOURCES, IMAGES, SOURCES
 from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
 from torchsets.lab.experiments.pictures.models import Descent, build
-from torchsets.lab.experiments.pictures.predict import label_of, predict
+from torchsets.lab.experiments.pictures.predict import SET_RATE, label_of, predict
+from torchsets.lab.training import adam
 from torchsets.padded import SetPrediction
 
 SMOKE = IMAGES.config_at("smoke")
@@ -109,6 +110,20 @@ def test_an_implicit_descent_may_halve_its_first_steps_and_limit_them(tmp_path, 
         for name in config.models
     }
     assert limits == {"implicit": 0.5, "unrolled": None}
+
+
+@pytest.mark.parametrize("source", ["stages", "flat"])
+def test_a_set_half_that_is_trained_already_moves_slowly(source, tmp_path, monkeypatch):
+    rates = []
+
+    def noted(model, rate, **options):
+        rates.append(options.get("rates"))
+        return adam(model, rate, **options)
+
+    monkeypatch.setattr("torchsets.lab.experiments.pictures.predict.adam", noted)
+    config = IMAGES.config_at("smoke", models=("implicit",), sources=(source,))
+    run_experiment("dspn-images", config, scale="smoke", folder=tmp_path)
+    assert rates == ([None, {"decoder": SET_RATE}] if source == "stages" else [None])
 
 
 def test_a_batch_says_how_many_steps_are_taken(split):

@@ -62,6 +62,7 @@ from torchsets.metrics import (
 from torchsets.padded import SetBatch, Trajectory
 
 SLOT_RATE, SLOT_WARM_UP = 0.2, 0.02  # slots: a lower learning rate, that rises at first
+SET_RATE = 0.05  # of a set half that is trained already: vectors cannot follow a faster one
 _TEST_BATCH = 125
 
 
@@ -158,7 +159,12 @@ def _train(
     slow = name == "slots"
     seconds += train(
         model,
-        adam(model, config.learning_rate * (SLOT_RATE if slow else 1), implicit=implicit),
+        adam(
+            model,
+            config.learning_rate * (SLOT_RATE if slow else 1),
+            implicit=implicit,
+            rates={"decoder": SET_RATE} if source in DESCENT_SOURCES else None,
+        ),
         model.loss,
         partial(draw, updates=updates, joint_from=joint_from),
         recorder=recorder,
