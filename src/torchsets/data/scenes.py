@@ -237,7 +237,7 @@ def states_to_scenes(elements: Tensor, mask: Tensor | None = None) -> Scenes:
     check_shape(elements, (None, None, features), name="elements", letters="(B, N, 18)")
     mask = check_padded_sets(elements, mask)
     states = elements[mask]  # (total, 18)
-    parts = states[:, 3:].split([len(VALUES[name]) for name in _STATE_ORDER], dim=1)
+    parts = torch.split(states[:, 3:], [len(VALUES[name]) for name in _STATE_ORDER], dim=1)
     found = {name: part.argmax(dim=1) for name, part in zip(_STATE_ORDER, parts, strict=True)}
     return Scenes(
         REACH * states[:, :3],
