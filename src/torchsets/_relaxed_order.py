@@ -82,9 +82,8 @@ class _RelaxedOrder(torch.autograd.Function):
         right = torch.stack([centred, sums], dim=1) / temperature
         for part in _blocks(weights):
             torch.softmax(left[part] @ right[part], dim=-1, out=weights[part])
-        padding = _padding_ranks(mask)
-        if bool(padding.any()):
-            weights[padding] = 0  # few rows: a masked fill would go through all
+        padding = _padding_ranks(mask).flatten().nonzero().squeeze(1)
+        weights.flatten(0, 1).index_fill_(0, padding, 0)  # a masked fill would go through all rows
         return None if rows is None else _row_product(rows, weights, transposed=True), weights
 
     @staticmethod
