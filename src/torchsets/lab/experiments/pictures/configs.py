@@ -73,11 +73,11 @@ class Pictures:
         layers: Of tspn and queries.
         rounds: Of slots.
         inner_steps: Gradient steps on a set in training.
+        half_steps: Whether the implicit DSPN takes half of them in the first half of the updates.
         test_steps: Numbers of such steps to test with.
         adaptive_steps: Numbers of steps of Barzilai and Borwein to test with, besides.
-        half_steps: Whether the implicit DSPN takes half of them in the first half of the updates.
-        momentum: Of these steps, for the implicit DSPN; unrolled has none.
-        clip: Largest norm of a set's gradient in these steps, for the implicit DSPN. None: no
+        momentum: Of the steps, for the implicit DSPN; unrolled has none.
+        clip: Largest norm of a set's gradient in a step, for the implicit DSPN. None: no
             limit. iDSPN has 10, half_steps, 40 inner steps and a momentum of 0.9.
         step_size: Of these steps. None: measured before training, see find_step_size.
         representation: Weight of the representation loss.
