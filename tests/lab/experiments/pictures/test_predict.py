@@ -6,7 +6,7 @@ from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
 from torchsets.lab.experiments.pictures.configs import DECODERS, DESCENT_SOURCES, IMAGES, SOURCES
 from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
 from torchsets.lab.experiments.pictures.models import Descent, build
-from torchsets.lab.experiments.pictures.predict import SET_RATE, label_of, predict
+from torchsets.lab.experiments.pictures.predict import SET_RATES, label_of, predict
 from torchsets.lab.training import adam
 from torchsets.padded import SetPrediction
 
@@ -112,8 +112,9 @@ def test_an_implicit_descent_may_halve_its_first_steps_and_limit_them(tmp_path, 
     assert limits == {"implicit": 0.5, "unrolled": None}
 
 
+@pytest.mark.parametrize("name", SET_RATES)
 @pytest.mark.parametrize("source", ["stages", "flat"])
-def test_a_set_half_that_is_trained_already_moves_slowly(source, tmp_path, monkeypatch):
+def test_a_set_half_that_is_trained_already_moves_slowly(name, source, tmp_path, monkeypatch):
     rates = []
 
     def noted(model, rate, **options):
@@ -121,9 +122,9 @@ def test_a_set_half_that_is_trained_already_moves_slowly(source, tmp_path, monke
         return adam(model, rate, **options)
 
     monkeypatch.setattr("torchsets.lab.experiments.pictures.predict.adam", noted)
-    config = IMAGES.config_at("smoke", models=("implicit",), sources=(source,))
+    config = IMAGES.config_at("smoke", models=(name,), poolings=("fspool",), sources=(source,))
     run_experiment("dspn-images", config, scale="smoke", folder=tmp_path)
-    assert rates == ([None, {"decoder": SET_RATE}] if source == "stages" else [None])
+    assert rates == ([None, {"decoder": SET_RATES[name]}] if source == "stages" else [None])
 
 
 def test_a_batch_says_how_many_steps_are_taken(split):

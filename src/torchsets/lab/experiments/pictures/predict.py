@@ -62,7 +62,10 @@ from torchsets.metrics import (
 from torchsets.padded import SetBatch, Trajectory
 
 SLOT_RATE, SLOT_WARM_UP = 0.2, 0.02  # slots: a lower learning rate, that rises at first
-SET_RATE = 0.05  # of a set half that is trained already: vectors cannot follow a faster one
+SET_RATES = {  # of a set half that is trained already: vectors cannot follow a faster one
+    "unrolled": 0.05,
+    "implicit": 0.0,  # whose gradients do not see that its steps become too large
+}
 _TEST_BATCH = 125
 
 
@@ -163,7 +166,7 @@ def _train(
             model,
             config.learning_rate * (SLOT_RATE if slow else 1),
             implicit=implicit,
-            rates={"decoder": SET_RATE} if source in DESCENT_SOURCES else None,
+            rates={"decoder": SET_RATES[name]} if source in DESCENT_SOURCES else None,
         ),
         model.loss,
         partial(draw, updates=updates, joint_from=joint_from),
