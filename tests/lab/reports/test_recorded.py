@@ -21,7 +21,8 @@ def test_every_recorded_run_can_be_read(recorded):
     folders = sorted(path.parent for path in RESULTS.rglob("config.json"))
     assert [run.folder for run in recorded] == folders
     assert len(folders) >= 47
-    assert all(run.environments and run.cells for run in recorded)
+    assert all(run.environments for run in recorded)
+    assert all(run.cells for run in recorded if run.complete)  # a stopped one may have curves alone
 
 
 def test_the_tables_of_the_recorded_runs_are_collected(recorded):
