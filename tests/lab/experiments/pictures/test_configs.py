@@ -56,6 +56,7 @@ def test_models_get_updates_for_about_the_same_time_or_equally_many():
     config = IMAGES.config_at("cpu")
     assert updates_of("unrolled", "flat", config) < updates_of("mlp", "flat", config)
     assert updates_of("mlp", "flat", config) == config.steps
+    assert updates_of("unrolled", "stages-fspool", config) == config.steps
     assert updates_of("queries", "map", config) == updates_of("implicit", "stages", config)
     equal = IMAGES.config_at("cpu", equal_time=False)
     assert {updates_of(name, "flat", equal) for name in equal.models} == {equal.steps}
@@ -72,6 +73,8 @@ def test_models_get_updates_for_about_the_same_time_or_equally_many():
         ({"supervise": "some"}, "supervise must be among last, all, got some"),
         ({"set_encoder": "x"}, "set_encoder must be among relation, elements, got x"),
         ({"network": 50}, "network must be 34, 18 or 10, got 50"),
+        ({"box_scale": 0.0}, "box_scale must be above 0, got 0"),
+        ({"gradient_clip": -1.0}, "gradient_clip must be at least 0, got -1"),
         ({"size": 16}, "size must be at least 32, got 16"),
         ({"dataset": "rendered"}, "training_scenes and test_scenes must be numbers"),
     ],

@@ -22,9 +22,11 @@ SOURCES = {
     "fspool": "FSPool over the map",
     "attention": "attention over the map",
     "stages": "two stages",
+    "stages-fspool": "two stages, FSPool over the map",
+    "stages-attention": "two stages, attention over the map",
     "hybrid": "start from queries",
 }
-DESCENT_SOURCES = ("stages", "hybrid")
+DESCENT_SOURCES = ("stages", "stages-fspool", "stages-attention", "hybrid")
 POOLINGS = {"fspool": "FSPool", "sum": "Sum", "max": "Max"}
 NETWORKS = (34, 18, 10)
 OBJECTS = {"3-10": (3, 10), "3-6": (3, 6)}
@@ -51,19 +53,23 @@ class Pictures:
             trained with each, the other models with the first alone.
         sources: Where the vector comes from, any of flat (the flattened map of features), fspool
             and attention (a set encoder over its positions), and for DSPN alone stages (the set
-            half is trained first, then the picture network aims at the vectors of the true sets)
-            and hybrid (so too, but queries give the start, and the picture network what to change
-            in its vector). queries and slots read the map itself.
+            half is trained first, then the picture network aims at the vectors of the true sets),
+            stages-fspool and stages-attention (so too, not from the flattened map) and hybrid
+            (queries give the start, and the picture network what to change in its vector).
+            queries and slots read the map itself.
         supervise: What the unrolled DSPN is trained for: all sets on the way, or the last.
         steps: Updates.
         equal_time: Whether the models get as many updates as take about the time of the MLP's on
             a CPU, or else the same number.
-        set_steps: Updates of the set half alone before, for the sources stages and hybrid.
+        set_steps: Updates of the set half alone before, for the sources stages, stages-fspool,
+            stages-attention and hybrid.
         joint_from: For these, the share of the updates after which all is trained
             together; before, the picture network aims at vectors.
         batch_size: Pictures per update.
         learning_rate: Of Adam; slots has a fifth of it, and a warm-up.
         decay_from: Share of the updates after which the learning rate decays linearly to 0.
+        gradient_clip: Largest norm of the gradient of a DSPN that is trained together with the
+            picture network from the start: now and then it is huge. None: no limit.
         network: Layers of the ResNet: 34, 18 or 10.
         width: Channels of its first stage.
         set_encoder: Of the DSPN: relation (all pairs, as the thesis) or elements.
@@ -82,6 +88,8 @@ class Pictures:
         step_size: Of these steps. None: measured before training, see find_step_size.
         representation: Weight of the representation loss.
         standardise: Whether that loss is divided by the variance of the vectors.
+        box_scale: Boxes are learned as this many times their shares of the picture's sides. Of
+            shares, differences are so small that presence outweighs them.
         training_scenes: Scenes to train on. None: all there are.
         missing: Share of the objects that the training does not know of, as with noisy labels.
         test_scenes: Scenes to measure on. None: all there are.
@@ -104,6 +112,7 @@ class Pictures:
     batch_size: int = 32
     learning_rate: float = 3e-4
     decay_from: float = 1.0
+    gradient_clip: float | None = None
     network: int = 34
     width: int = 64
     set_encoder: str = "relation"
@@ -121,6 +130,7 @@ class Pictures:
     step_size: float | None = 25.0
     representation: float = 0.1
     standardise: bool = False
+    box_scale: float = 1.0
     training_scenes: int | None = None
     missing: float = 0.0
     test_scenes: int | None = None
@@ -143,6 +153,9 @@ class Pictures:
         check_at_least(1, self, "training_scenes", "test_scenes")
         check_at_least(32, self, "size")
         check_at_least(0, self, "representation", "decay_from", "joint_from", "missing", "clip")
+        check_at_least(0, self, "gradient_clip")
+        if not self.box_scale > 0:
+            raise ValueError(f"box_scale must be above 0, got {self.box_scale}")
         if self.dataset == "rendered" and None in (self.training_scenes, self.test_scenes):
             raise ValueError("training_scenes and test_scenes must be numbers for rendered scenes")
 
@@ -164,7 +177,8 @@ def sources_of(model: str, config: Pictures) -> tuple[str, ...]:
 
 def updates_of(model: str, source: str, config: Pictures) -> int:
     """How many updates a model gets."""
-    pace = PACE.get(f"{model} {source}", PACE.get(model, 1.0))
+    kind = source.split("-")[0]
+    pace = PACE.get(f"{model} {kind}", PACE.get(model, 1.0))
     return max(1, round(config.steps * pace)) if config.equal_time else config.steps
 
 
@@ -242,6 +256,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
         "equal_time": True,
         "learning_rate": 1.5e-3,
         "decay_from": 0.5,
+        "gradient_clip": 0.2,
         "network": 10,
         "width": 24,
         "set_encoder": "elements",
@@ -259,6 +274,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
     },
     "full": {},
 }
+_BOX_SCALES = {**_SCALES, "cpu": {**_SCALES["cpu"], "box_scale": 8.0}}
 
 
 def _tables(*keys: str) -> tuple[Table, ...]:
@@ -287,7 +303,7 @@ BOXES = Experiment(
     "dspn-boxes",
     "predict the boxes of objects from pictures: DSPN against MLP, LSTM, queries and slots",
     config=Pictures,
-    scales=_SCALES,
+    scales=_BOX_SCALES,
     run="torchsets.lab.experiments.pictures.predict:run_boxes",
     split=split_pictures,
     tables=_tables("dspn/box-fixed1", "dspn/box-fixed2", "dspn/box-fspool", "dspn-boxes"),

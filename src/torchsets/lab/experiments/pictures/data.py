@@ -179,6 +179,7 @@ def _targets(scenes: Scenes, config: Pictures, target: str) -> SetBatch:
         sets = scene_states(scenes)
     else:
         sets = scene_boxes(scenes, clip=not thesis, boxes="thesis" if thesis else "exact")
+        sets = SetBatch(config.box_scale * sets.elements, sets.mask)
     missing = OBJECTS[config.objects][1] - sets.mask.shape[1]  # few scenes may all be small
     return SetBatch(pad(sets.elements, (0, 0, 0, missing)), pad(sets.mask, (0, missing)))
 

@@ -43,9 +43,17 @@ def draw_precision(
 
 
 def draw_pictures(
-    recorder: Recorder, target: str, ways: Mapping[str, Trajectory], test: Split
+    recorder: Recorder,
+    target: str,
+    ways: Mapping[str, Trajectory],
+    test: Split,
+    *,
+    box_scale: float = 1.0,
 ) -> None:
-    """Show the first pictures, and what is predicted for them after every step."""
+    """Show the first pictures, and what is predicted for them after every step.
+
+    Boxes are box_scale times their shares of the picture's sides.
+    """
     label, way = max(ways.items(), key=lambda one: len(one[1].elements))  # the first of the longest
     for index in range(min(_DRAWN, len(test.images))):
         wanted = test.sets.elements[index, test.sets.mask[index]]
@@ -54,7 +62,8 @@ def draw_pictures(
             panel = MovingMatrix([picture], range=(0.0, 1.0), title="picture")
             frames = object_frames(label, way, index, wanted, first=panel)
         else:
-            frames = box_frames(label, way, index, wanted, picture)
+            shares = way._replace(elements=way.elements / box_scale)
+            frames = box_frames(label, shares, index, wanted / box_scale, picture)
         recorder.add_figure(
             f"picture {index + 1}",
             frames,

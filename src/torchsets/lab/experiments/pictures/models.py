@@ -31,7 +31,7 @@ Random = torch.Generator | None
 
 def encode_tokens(config: Pictures, features: int, source: str) -> nn.Module:
     """A set encoder over tokens, (B, M, features) -> (B, latent)."""
-    attention = source == "attention"
+    attention = source.endswith("attention")
     return token_encoder(features, config.decoder_hidden, config.latent, attention=attention)
 
 

@@ -105,7 +105,7 @@ def _run(config: Pictures, recorder: Recorder, target: Target) -> None:
     first = Split(test.images[:FOLLOWED], test.sets.select(slice(FOLLOWED)))
     curves = {label: precisions(way, first.sets, target.precision) for label, way in ways.items()}
     draw_precision(recorder, target.columns, curves)
-    draw_pictures(recorder, target.name, ways, first)
+    draw_pictures(recorder, target.name, ways, first, box_scale=config.box_scale)
     draw_worst(recorder, ways, first, target.precision)
 
 
@@ -160,6 +160,7 @@ def _train(
     updates = updates_of(name, source, config)
     joint_from = config.joint_from * updates if source in DESCENT_SOURCES else 0
     slow = name == "slots"
+    clip = config.gradient_clip if name in DESCENTS and source not in DESCENT_SOURCES else None
     seconds += train(
         model,
         adam(
@@ -177,7 +178,7 @@ def _train(
             schedule=partial(_warm_up, start=config.decay_from)
             if slow
             else late_decay(config.decay_from),
-            clip=1.0 if slow else None,
+            clip=1.0 if slow else clip,
             seed=config.seed,
         ),
     ).seconds
