@@ -274,7 +274,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
     },
     "full": {},
 }
-_BOX_SCALES = {**_SCALES, "cpu": {**_SCALES["cpu"], "box_scale": 8.0}}
+_BOX_SCALES = {**_SCALES, "cpu": {**_SCALES["cpu"], "box_scale": 16.0}}
 
 
 def _tables(*keys: str) -> tuple[Table, ...]:
