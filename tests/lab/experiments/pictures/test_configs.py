@@ -25,6 +25,15 @@ def test_each_shard_is_one_model_with_one_source():
     assert shards["mlp flat"].models == ("mlp",)
 
 
+def test_each_shard_of_a_list_decoder_trains_the_network_of_its_name():
+    config = IMAGES.config_at("cpu", models=("mlp",), sources=("stages", "stages-fspool", "hybrid"))
+    shards = split_pictures("dspn-images", config)
+    assert {name: sources_of("mlp", one) for name, one in shards.items()} == {
+        "mlp flat": ("flat",),
+        "mlp fspool": ("fspool",),
+    }
+
+
 def test_the_tables_of_the_thesis_have_its_supervision_and_poolings():
     config = BOXES.config_at("full")
     assert {one.supervise for one in split_pictures("dspn/box-fixed1", config).values()} == {"last"}
@@ -47,8 +56,14 @@ def test_rendered_pictures_are_no_pictures_of_the_thesis(experiment):
 def test_only_a_descent_has_stages_or_a_start_from_queries():
     config = IMAGES.config_at("cpu", sources=("stages", "hybrid", "fspool"))
     assert sources_of("implicit", config) == ("stages", "hybrid", "fspool")
-    assert sources_of("mlp", config) == ("fspool",)
-    assert sources_of("mlp", IMAGES.config_at("cpu", sources=("stages",))) == ("flat",)
+    assert sources_of("mlp", config) == ("flat", "fspool")
+    for sources, expected in (
+        (("stages",), ("flat",)),
+        (("hybrid",), ("flat",)),
+        (("stages-fspool",), ("fspool",)),
+        (("flat", "stages", "stages-attention"), ("flat", "attention")),
+    ):
+        assert sources_of("mlp", IMAGES.config_at("cpu", sources=sources)) == expected
     assert sources_of("queries", config) == ("map",)
 
 

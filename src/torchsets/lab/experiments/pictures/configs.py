@@ -56,7 +56,8 @@ class Pictures:
             half is trained first, then the picture network aims at the vectors of the true sets),
             stages-fspool and stages-attention (so too, not from the flattened map) and hybrid
             (queries give the start, and the picture network what to change in its vector).
-            queries and slots read the map itself.
+            mlp, lstm and tspn then have the same network in one stage. queries and slots read the
+            map itself.
         supervise: What the unrolled DSPN is trained for: all sets on the way, or the last.
         steps: Updates.
         equal_time: Whether the models get as many updates as take about the time of the MLP's on
@@ -169,10 +170,15 @@ def sources_of(model: str, config: Pictures) -> tuple[str, ...]:
     """Where the vectors come from that a model is trained with."""
     if model in READERS:
         return ("map",)
-    known = [
-        source for source in config.sources if model in DESCENTS or source not in DESCENT_SOURCES
-    ]
-    return tuple(known) or ("flat",)
+    if model in DESCENTS:
+        return config.sources
+    known = [_without_stages(source) for source in config.sources if source != "hybrid"]
+    return tuple(dict.fromkeys(known)) or ("flat",)
+
+
+def _without_stages(source: str) -> str:
+    """The same network from pictures to vectors, trained in one stage."""
+    return "flat" if source == "stages" else source.removeprefix("stages-")
 
 
 def updates_of(model: str, source: str, config: Pictures) -> int:
@@ -180,6 +186,12 @@ def updates_of(model: str, source: str, config: Pictures) -> int:
     kind = source.split("-")[0]
     pace = PACE.get(f"{model} {kind}", PACE.get(model, 1.0))
     return max(1, round(config.steps * pace)) if config.equal_time else config.steps
+
+
+def _leading_to(source: str, config: Pictures) -> tuple[str, ...]:
+    """The one of the sources that a model's own comes from."""
+    same = [one for one in config.sources if source in (one, _without_stages(one))]
+    return (source,) if source in same else tuple(same[:1]) or config.sources[:1]
 
 
 def split_pictures(table: str, config: Pictures) -> dict[str, Pictures]:
@@ -194,7 +206,7 @@ def split_pictures(table: str, config: Pictures) -> dict[str, Pictures]:
         " ".join([model, source, pooling][: 3 if model == "unrolled" else 2]): replace(
             config,
             models=(model,),
-            sources=(source,) if source in config.sources else config.sources[:1],
+            sources=_leading_to(source, config),
             poolings=(pooling,),
         )
         for model in DECODERS
