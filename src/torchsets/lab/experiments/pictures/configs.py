@@ -262,7 +262,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
         "objects": "3-6",
         "size": 64,
         "models": ("implicit", "unrolled", "mlp", "queries"),
-        "sources": ("stages",),
+        "sources": ("stages-fspool",),
         "steps": 20_000,
         "set_steps": 2000,
         "equal_time": True,
