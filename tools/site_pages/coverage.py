@@ -14,8 +14,8 @@ REASONS = {
     "perm/vqa": "the features of VQA v2 are not here; weeks of GPU",
     "fspool/mnist-100": "100 epochs: days on two cores",
     "fspool/clevr": "350 epochs of 700,000 questions: weeks on two cores",
-    "fspool/clevr-epochs": "as `fspool/clevr`",
-    "fspool/clevr-time": "as `fspool/clevr`; a time of a GPU",
+    "fspool/clevr-epochs": "as `fspool/clevr`; ours: questions until 60 to 95 % are right",
+    "fspool/clevr-time": "as `fspool/clevr`; a time of a GPU; ours: CPU time of a pass",
     "dspn/box": "CLEVR's pictures (18 GB) are not here; the thesis repairs this table itself",
     "dspn/box-fspool": "CLEVR's pictures (18 GB) are not here; days of GPU",
     "dspn/box-fixed1": "CLEVR's pictures (18 GB) are not here; days of GPU",
@@ -23,6 +23,11 @@ REASONS = {
     "dspn/state": "CLEVR's pictures (18 GB) are not here; days of GPU",
     "dspn/state-fspool": "CLEVR's pictures (18 GB) are not here; days of GPU",
     "dspn/state-fixed": "CLEVR's pictures (18 GB) are not here; days of GPU",
+}
+# Tables of our own that measure the same on other data, where the records have no KEY/variants.
+STAND_INS = {
+    "fspool/clevr-epochs": "clevr-questions/milestones",
+    "fspool/clevr-time": "clevr-questions/seconds",
 }
 _STATES = ("all of it", "every row", "some rows", "on other data", "no")
 _KINDS = ("text", "figure", "stats")  # the ends of keys that are no result tables
@@ -33,7 +38,8 @@ _OF_OTHER_PAPERS = re.compile(r"\d{4}|\*|^MAC$")  # models whose numbers the the
 class Coverage:
     """A table of the thesis: how many of its rows and cells have numbers of ours.
 
-    Rows with numbers from other data or settings, ``KEY/variants`` in the records, count apart.
+    Rows with numbers from other data or settings count apart: ``KEY/variants`` in the records, or
+    the table that stands in for it.
     """
 
     key: str
@@ -86,7 +92,7 @@ def coverage(key: str) -> Coverage:
         cell.model
         for run in all_runs()
         for cell in run.cells
-        if cell.table == f"{key}/variants" and cell.value is not None
+        if cell.table in (f"{key}/variants", STAND_INS.get(key)) and cell.value is not None
     }
     return Coverage(
         key=key,
@@ -94,7 +100,7 @@ def coverage(key: str) -> Coverage:
         rows=len(models),
         rows_filled=len(models & {model for model, _ in places}),
         rows_elsewhere=sum(
-            any(one.startswith(f"{model}, ") for one in variants) for model in models
+            any(f"{one}, ".startswith(f"{model}, ") for one in variants) for model in models
         ),
         cells=len(wanted),
         cells_filled=len(wanted & places),
