@@ -38,6 +38,23 @@ def test_the_short_protocol_has_one_setting_fixed_beforehand():
         assert protocol[:3] == (source.folds, source.epochs, 10)
 
 
+def test_settings_are_chosen_from_the_thesis_grid_in_a_short_training():
+    shards = split_classify("fspool/graph-params", CPU)
+    assert set(shards) == {"IMDB-BINARY", "MUTAG", "PTC_MR"}
+    for name, shard in shards.items():
+        assert shard.models == ("base", "fspool")
+        found, source = protocol_of(shard, SOURCES[name]), SOURCES[name]
+        assert found.grid == protocol_of(Classify(), source).grid
+        assert found[:3] == protocol_of(CPU, source)[:3]
+        assert "fspool/graph-params" not in CLASSIFY.variants(shard, "cpu")
+        assert CLASSIFY.variants(shard, "cpu")["fspool/graph-bio"] == "protocol=grid"
+    asked = split_classify("fspool/graph-params", CLASSIFY.config_at("cpu", datasets=("NCI1",)))
+    assert set(asked) == {"NCI1"}
+    whole = split_classify("fspool/graph-params", Classify())
+    assert set(whole) == set(SOURCES)
+    assert {shard.protocol for shard in whole.values()} == {"thesis"}
+
+
 def test_fields_come_before_the_protocol():
     config = Classify(folds=2, epochs=100, hidden_sizes=(8,), batch_sizes=(4,), dropouts=(0.1,))
     assert protocol_of(config, MOTIFS) == (2, 100, 2, (Choice(8, 4, 0.1),))
@@ -96,7 +113,9 @@ def test_every_field_that_can_change_a_number_is_fixed():
     names = {field.name for field in fields(Classify)}
     for table in CLASSIFY.tables:
         if table.thesis and not table.key.endswith("-stats"):
-            assert names - set(table.fixed) == {"datasets", "models", "seed", "device"}
+            free = {"datasets", "models", "seed", "device"}
+            chosen = {"protocol"} if table.key == "fspool/graph-params" else set()
+            assert names - set(table.fixed) == free | chosen
 
 
 @pytest.mark.parametrize(
@@ -105,7 +124,7 @@ def test_every_field_that_can_change_a_number_is_fixed():
         ({"dataset": "mutag"}, "dataset must be among published, motifs, got mutag"),
         ({"datasets": ("PTC",)}, "datasets must be among IMDB-BINARY, .*, got PTC"),
         ({"models": ("gin",)}, "models must be among base, fspool, .*, got gin"),
-        ({"protocol": "long"}, "protocol must be among thesis, short, got long"),
+        ({"protocol": "long"}, "protocol must be among thesis, short, grid, got long"),
         ({"folds": 11}, "folds must be at most 10, got 11"),
         ({"epochs": 0}, "epochs must be at least 1, got 0"),
         ({"batch_sizes": (1,)}, "batch_sizes must be at least 2, got 1"),

@@ -18,6 +18,8 @@ from torch.nn.functional import cross_entropy
 from torchsets.data import LabelledGraphs, motif_graphs, tu_graphs
 from torchsets.graphs import GraphBatch
 from torchsets.lab.experiments.graphs.configs import (
+    CHOSEN,
+    GRID_TABLES,
     OWN_TABLES,
     PAIRS,
     PARTS,
@@ -257,7 +259,7 @@ def _record(recorder: Recorder, data: _Data, row: str, choices: Mapping[str, Cho
             ("batch size", best.batch_size),
             ("dropout", best.dropout),
         ):
-            cells.append(Cell("fspool/graph-params", f"{row} {what}", label, None, value))
+            cells.append(Cell(CHOSEN, f"{row} {what}", label, None, value))
     recorder.add_results(cells)
 
 
@@ -284,6 +286,7 @@ def _record_data(recorder: Recorder, data: _Data) -> None:
 
 
 def _describe_tables(config: Classify, recorder: Recorder) -> None:
-    described = {**OWN_TABLES, **(SHORT_TABLES if config.protocol == "short" else {})}
+    shorter = {"short": SHORT_TABLES, "grid": GRID_TABLES}.get(config.protocol, {})
+    described = {**OWN_TABLES, **shorter}
     for key, about in described.items():
         recorder.add_table(key, caption=about.caption, unit=about.unit, better=about.better)
