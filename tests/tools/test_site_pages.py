@@ -69,6 +69,20 @@ def test_each_experiment_has_a_page(experiment, page):
     assert (ROOT / "docs" / "thesis" / f"{page}.md").is_file()
 
 
+def test_two_tables_reproduced_in_one_folder_are_one_run_with_all_shards():
+    place = records.RESULTS / "dspn-boxes" / "last-set"
+    assert len(list(place.glob("dspn-box-*.json"))) == 2
+    (one,) = [run for run in records.all_runs() if run.folder == place]
+    rows = {cell.model for cell in one.cells}
+    assert {folder.name for folder in place.iterdir() if folder.is_dir()} == {
+        "lstm fspool,seed=0",
+        "mlp fspool,seed=0",
+        *(f"unrolled stages-fspool {pooling},seed=0" for pooling in ("fspool", "sum", "max")),
+    }
+    for row in ("RNN baseline", "MLP baseline", "DSPN (30 iters)", "DSPN-RN-Sum (30 iters)"):
+        assert any(model.startswith(f"{row}, ") for model in rows)
+
+
 def test_a_recorded_table_takes_its_place_in_the_page():
     page = parts.Parts("page.md")
     markdown = parts.record_tables(page, "fspool/mnist in mnist-classify/fspool-mnist")

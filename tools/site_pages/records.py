@@ -1,6 +1,6 @@
 """The recorded runs as the pages need them: by folder of results/ and by chapter of the thesis."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 
@@ -60,14 +60,17 @@ def recorded() -> list[Recorded]:
 
 def _merge_siblings(folder: Path, runs: list[Run]) -> list[Run]:
     """Put runs together that share a folder of their own, with or without the table's file."""
-    merged: dict[tuple[object, ...], dict[str, Run]] = {}
+    merged: dict[tuple[Path, str, object], dict[str, Run]] = {}
     for run in runs:
         place = run.folder if run.folder.parent == folder else run.folder.parent
         parts = merged.setdefault((place, run.scale, run.seed), {})
-        parts[run.folder.name] = run
+        name = run.folder.name  # that of the place, if several tables were reproduced there
+        parts[name if name not in parts else f"{name} {len(parts) + 1}"] = run
     return [
-        merge_runs(parts, {}) if len(parts) > 1 else next(iter(parts.values()))
-        for parts in merged.values()
+        replace(merge_runs(parts, {}), folder=place)
+        if len(parts) > 1
+        else next(iter(parts.values()))
+        for (place, _, _), parts in merged.items()
     ]
 
 
