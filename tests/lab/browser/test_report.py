@@ -224,6 +224,18 @@ def test_a_broken_figure_keeps_its_picture_and_the_others_move(browser, tmp_path
     assert "TypeError" in complaint
 
 
+def test_a_single_frame_has_no_slider(browser, tmp_path):
+    panel = MovingPoints([[[0, 0]]], range=(0, 1))
+    frames = {
+        "one": Frames(Slider("step", [0]), [panel]),
+        "two": Frames(Slider("step", [0, 1]), []),
+    }
+    visit_frames(browser, tmp_path, frames)
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".frames")) == 2
+    assert len(sliders(browser)) == 1
+    assert browser.find_element(By.CSS_SELECTOR, ".frames circle").is_displayed()
+
+
 @pytest.mark.parametrize("width", [360, 700, 1400])
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 def test_the_page_fits_any_width_and_theme(page, width, scheme):

@@ -245,6 +245,7 @@
       advance();
     });
     for (const name of ["pointerdown", "keydown"]) input.addEventListener(name, stop);
+    if (last === 0) controls.remove(); // there is nowhere to move to
     return { input, output };
   }
 

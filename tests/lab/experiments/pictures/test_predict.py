@@ -5,7 +5,12 @@ from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
 from torchsets.lab.experiments.pictures.configs import DECODERS, DESCENT_SOURCES, IMAGES, SOURCES
 from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
-from torchsets.lab.experiments.pictures.figures import draw_pictures
+from torchsets.lab.experiments.pictures.figures import (
+    draw_pictures,
+    draw_precision,
+    draw_worst,
+    grey,
+)
 from torchsets.lab.experiments.pictures.models import Descent, build
 from torchsets.lab.experiments.pictures.predict import SET_RATES, label_of, predict
 from torchsets.lab.training import adam, train
@@ -211,6 +216,28 @@ def test_larger_boxes_are_drawn_at_their_places(monkeypatch):
         torch.testing.assert_close(predicted[0], small.sets.elements[index])
         torch.testing.assert_close(wanted, small.sets.elements[index, small.sets.mask[index]])
     assert len(drawn) == 3
+
+
+def test_the_worst_pictures_show_their_boxes():
+    split = load_split(BOX_EXPERIMENT.config_at("smoke", box_scale=8.0), "boxes", training=False)
+    elements, presence = split.sets.elements.clone(), split.sets.mask.float()
+    corner = torch.tensor([0.0, 0.0, 0.125, 0.25])
+    elements[5] = 8 * corner  # nothing is there
+    way = Trajectory(elements[None], presence[None], torch.zeros(0, 8))
+    figures = {}
+
+    class Kept:
+        def add_figure(self, name, figure, **about):
+            figures[name] = figure
+
+    draw_worst(Kept(), "boxes", {"a model": way}, split, BOXES.precision, box_scale=8.0)
+    worst = figures["worst"].panels[0]
+    assert worst.title.startswith("number 6: ")
+    assert worst.boxes == [corner.tolist()] * 6
+    assert worst.weights == presence[5].tolist()
+    assert worst.picture == grey(split.images[5])
+    draw_precision(Kept(), BOXES.columns, {"a model": torch.zeros(1, 5)})
+    assert "precision" not in figures  # there are no steps
 
 
 def test_a_row_names_the_source_and_the_pooling():

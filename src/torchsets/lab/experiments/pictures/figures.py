@@ -9,6 +9,8 @@ from torchsets.lab.experiments.objects import NEAR, object_frames
 from torchsets.lab.experiments.outcomes import Measure, precision_lines, single_precisions
 from torchsets.lab.experiments.pictures.data import Split
 from torchsets.lab.figures import (
+    Boxes,
+    BoxSet,
     CursorLines,
     FramePanel,
     Frames,
@@ -31,7 +33,9 @@ _PIXELS = 64  # along each side of a drawn picture
 def draw_precision(
     recorder: Recorder, columns: Sequence[str], curves: Mapping[str, Tensor]
 ) -> None:
-    """Show average precision (T+1, thresholds) over the steps of the descent, for each model."""
+    """Show average precision (T+1, thresholds) over the steps of the descent, if one descends."""
+    if all(len(curve) == 1 for curve in curves.values()):
+        return
     recorder.add_figure(
         "precision",
         precision_lines(curves, {index: columns[index] for index in _SHOWN}),
@@ -67,10 +71,11 @@ def draw_pictures(
         recorder.add_figure(
             f"picture {index + 1}",
             frames,
-            title=f"A picture, and what is predicted after every step: number {index + 1}",
+            title="A picture, and what is predicted"
+            + " after every step" * (len(way.elements) > 1)
+            + f": number {index + 1}",
             caption=_CAPTIONS[target] + " Not chosen: one of the first pictures of the test.",
-            alt="A grey picture of a scene, and beside it predictions that move while the slider "
-            "is moved.",
+            alt="A grey picture of a scene, and predictions that move while the slider is moved.",
         )
 
 
@@ -102,30 +107,52 @@ def box_frames(
 
 
 def draw_worst(
-    recorder: Recorder, ways: Mapping[str, Trajectory], test: Split, precision: Measure
+    recorder: Recorder,
+    target: str,
+    ways: Mapping[str, Trajectory],
+    test: Split,
+    precision: Measure,
+    *,
+    box_scale: float = 1.0,
 ) -> None:
-    """Show the pictures with the least average precision of the first model."""
+    """Show the pictures with the least average precision of the first model, and its boxes."""
     label, way = next(iter(ways.items()))
     last = SetPrediction(way.elements[-1], way.presence[-1])
     values = single_precisions(last, test.sets, precision).mean(dim=1)
-    chosen = values.argsort(stable=True)[:_WORST].tolist()
+    titles = {
+        place: f"number {place + 1}: {values[place]:.0f} %, "
+        f"{int(test.sets.mask[place].sum())} objects"
+        for place in values.argsort(stable=True)[:_WORST].tolist()
+    }
+    caption = (
+        f"The {len(titles)} of the first {len(values)} test pictures with the least mean of the "
+        "average precisions over the thresholds, and that mean."
+    )
+    figure: Heatmaps | Boxes
+    if target == "states":
+        panels = [Matrix(grey(test.images[place]), title=titles[place]) for place in titles]
+        figure = Heatmaps(panels, range=(0.0, 1.0))
+    else:
+        boxes, presence = (last.elements / box_scale).clamp(0, 1), last.presence.clamp(0, 1)
+        figure = Boxes(
+            [
+                BoxSet(
+                    boxes[place].tolist(),
+                    title=titles[place],
+                    weights=presence[place].tolist(),
+                    picture=grey(test.images[place]),
+                )
+                for place in titles
+            ],
+            columns=3,
+        )
+        caption += " Predicted boxes: blue ones are present, red ones are not."
     recorder.add_figure(
         "worst",
-        Heatmaps(
-            [
-                Matrix(
-                    grey(test.images[place]),
-                    title=f"number {place + 1}: {values[place]:.0f} %, "
-                    f"{int(test.sets.mask[place].sum())} objects",
-                )
-                for place in chosen
-            ],
-            range=(0.0, 1.0),
-        ),
+        figure,
         title=f"The pictures that {label} predicts worst",
-        caption=f"The {len(chosen)} of the first {len(values)} test pictures with the least mean "
-        "of the average precisions over the thresholds, and that mean.",
-        alt="Grey pictures of scenes.",
+        caption=caption,
+        alt="Grey pictures of scenes" + ", and predicted boxes" * (target == "boxes") + ".",
     )
 
 

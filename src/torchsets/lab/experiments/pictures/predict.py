@@ -105,8 +105,9 @@ def _run(config: Pictures, recorder: Recorder, target: Target) -> None:
     first = Split(test.images[:FOLLOWED], test.sets.select(slice(FOLLOWED)))
     curves = {label: precisions(way, first.sets, target.precision) for label, way in ways.items()}
     draw_precision(recorder, target.columns, curves)
-    draw_pictures(recorder, target.name, ways, first, box_scale=config.box_scale)
-    draw_worst(recorder, ways, first, target.precision)
+    scale = config.box_scale
+    draw_pictures(recorder, target.name, ways, first, box_scale=scale)
+    draw_worst(recorder, target.name, ways, first, target.precision, box_scale=scale)
 
 
 def label_of(name: str, source: str, pooling: str) -> str:

@@ -15,7 +15,9 @@ _SHOWN = (0, 2, 4)  # thresholds with a panel
 
 
 def draw_precision(recorder: Recorder, objects: str, curves: Mapping[str, Tensor]) -> None:
-    """Show average precision (T+1, thresholds) over the steps of the descent, for each model."""
+    """Show average precision (T+1, thresholds) over the steps of the descent, if one descends."""
+    if all(len(curve) == 1 for curve in curves.values()):
+        return
     recorder.add_figure(
         f"precision {objects}",
         precision_lines(curves, {index: f"AP_{THRESHOLDS[index]:g}" for index in _SHOWN}),
