@@ -59,11 +59,12 @@ def test_a_latent_that_does_not_fit_the_map_is_rejected():
         FlatVector(10, width=4, size=64, latent=30)
 
 
-def test_pictures_are_read_as_the_numbers_0_to_1_with_their_channels_last():
+@pytest.mark.parametrize(("width", "last"), [(4, False), (8, True), (24, True)])
+def test_pictures_are_read_as_the_numbers_0_to_1_with_their_channels_last_if_many(width, last):
     seen: list[torch.Tensor] = []
-    network = FlatVector(10, width=4, size=64, latent=32)
+    network = FlatVector(10, width=width, size=64, latent=32)
     network.trunk.conv1.register_forward_pre_hook(lambda _, inputs: seen.append(inputs[0]))
     images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)
     network(images)
     torch.testing.assert_close(seen[0], images / 255)
-    assert seen[0].is_contiguous(memory_format=torch.channels_last)
+    assert seen[0].is_contiguous(memory_format=torch.channels_last) is last

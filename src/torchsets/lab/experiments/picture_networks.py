@@ -23,7 +23,7 @@ class Map(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Map pictures (B, 3, H, W), uint8, to tokens (B, M, features)."""
-        features = self.trunk.feature_map(_scale(images))
+        features = self.trunk.feature_map(_scale(images, self.trunk))
         positions = positions_of(*features.shape[2:]).to(features)
         tokens = features.flatten(2).mT
         return torch.cat([tokens, positions.expand(len(tokens), -1, -1)], dim=-1)
@@ -42,7 +42,7 @@ class FlatVector(nn.Module):
 
     def forward(self, images: Tensor) -> Tensor:
         """Map pictures (B, 3, H, W), uint8, to vectors (B, latent)."""
-        vector: Tensor = self.head(self.trunk.feature_map(_scale(images)))
+        vector: Tensor = self.head(self.trunk.feature_map(_scale(images, self.trunk)))
         return vector
 
 
@@ -92,9 +92,16 @@ def positions_of(rows: int, columns: int) -> Tensor:
     return torch.cat([places, *(wave for one in phases for wave in (one.sin(), one.cos()))], dim=1)
 
 
-def _scale(images: Tensor) -> Tensor:
-    """Map uint8 to [0, 1], channels last: 24 channels take two thirds of the time then."""
-    return (images / 255).contiguous(memory_format=torch.channels_last)
+def _scale(images: Tensor, trunk: ResNet) -> Tensor:
+    """Map uint8 to [0, 1], channels last: 24 channels take two thirds of the time then.
+
+    Not below 8 channels: without AVX-512, torch 2.13 then writes outside its memory in the
+    gradient of a 1 x 1 convolution with stride 2.
+    """
+    scaled = images / 255
+    if trunk.conv1.out_channels < 8:
+        return scaled
+    return scaled.contiguous(memory_format=torch.channels_last)
 
 
 def token_encoder(features: int, hidden: int, latent: int, *, attention: bool) -> nn.Module:
