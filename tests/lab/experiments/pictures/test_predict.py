@@ -4,13 +4,8 @@ import torch
 from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
 from torchsets.lab.experiments.pictures.configs import DECODERS, DESCENT_SOURCES, IMAGES, SOURCES
-from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, load_split
-from torchsets.lab.experiments.pictures.figures import (
-    draw_pictures,
-    draw_precision,
-    draw_worst,
-    grey,
-)
+from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, in_shares, load_split
+from torchsets.lab.experiments.pictures.figures import draw_precision, draw_worst, grey
 from torchsets.lab.experiments.pictures.models import Descent, build
 from torchsets.lab.experiments.pictures.predict import SET_RATES, label_of, predict
 from torchsets.lab.training import adam, train
@@ -26,13 +21,6 @@ ALL = [
 @pytest.fixture(scope="module")
 def split():
     return load_split(SMOKE, "states", training=True)
-
-
-class Ignored:
-    """A recorder that keeps nothing."""
-
-    def add_figure(self, *parts, **options):
-        pass
 
 
 def make(name, source="flat", **changes):
@@ -199,30 +187,31 @@ def test_true_sets_have_full_precision(target):
     assert split.images.dtype == torch.uint8
 
 
-def test_larger_boxes_are_drawn_at_their_places(monkeypatch):
-    small, large = (
-        load_split(BOX_EXPERIMENT.config_at("smoke", box_scale=scale), "boxes", training=False)
-        for scale in (1.0, 8.0)
+def test_boxes_in_other_units_are_drawn_at_their_places(tmp_path):
+    units = {"box_scale": 8.0, "box_centre": 0.5}
+    config = BOX_EXPERIMENT.config_at("smoke", models=("mlp",), **units)
+    shares = load_split(BOX_EXPERIMENT.config_at("smoke"), "boxes", training=False).sets
+    learned = load_split(config, "boxes", training=False).sets
+    real = shares.mask.unsqueeze(-1)
+    wanted = (8 * (shares.elements - 0.5)).masked_fill(~real, 0)
+    torch.testing.assert_close(learned.elements, wanted)
+    torch.testing.assert_close(
+        in_shares(learned.elements, config)[shares.mask], shares.to_flat()[0]
     )
-    torch.testing.assert_close(large.sets.elements, 8 * small.sets.elements)
-    drawn = []
-    monkeypatch.setattr(
-        "torchsets.lab.experiments.pictures.figures.box_frames",
-        lambda label, way, index, wanted, picture: drawn.append((way.elements[:, index], wanted)),
-    )
-    way = Trajectory(large.sets.elements[None], large.sets.mask.float()[None], torch.zeros(0, 8))
-    draw_pictures(Ignored(), "boxes", {"a model": way}, large, box_scale=8.0)
-    for index, (predicted, wanted) in enumerate(drawn):
-        torch.testing.assert_close(predicted[0], small.sets.elements[index])
-        torch.testing.assert_close(wanted, small.sets.elements[index, small.sets.mask[index]])
-    assert len(drawn) == 3
+    run = run_experiment(BOX_EXPERIMENT.name, config, scale="smoke", folder=tmp_path)
+    for index in range(3):
+        predicted, true = run.figures[f"picture {index + 1}"].figure.panels
+        (drawn,) = true.boxes
+        torch.testing.assert_close(torch.tensor(drawn), shares.to_list()[index])
+        near = torch.tensor(predicted.boxes).mean()  # untrained: near 0, the middle
+        assert 0.4 < near < 0.6
 
 
 def test_the_worst_pictures_show_their_boxes():
-    split = load_split(BOX_EXPERIMENT.config_at("smoke", box_scale=8.0), "boxes", training=False)
+    split = load_split(BOX_EXPERIMENT.config_at("smoke"), "boxes", training=False)
     elements, presence = split.sets.elements.clone(), split.sets.mask.float()
     corner = torch.tensor([0.0, 0.0, 0.125, 0.25])
-    elements[5] = 8 * corner  # nothing is there
+    elements[5] = corner  # nothing is there
     way = Trajectory(elements[None], presence[None], torch.zeros(0, 8))
     figures = {}
 
@@ -230,7 +219,7 @@ def test_the_worst_pictures_show_their_boxes():
         def add_figure(self, name, figure, **about):
             figures[name] = figure
 
-    draw_worst(Kept(), "boxes", {"a model": way}, split, BOXES.precision, box_scale=8.0)
+    draw_worst(Kept(), "boxes", {"a model": way}, split, BOXES.precision)
     worst = figures["worst"].panels[0]
     assert worst.title.startswith("number 6: ")
     assert worst.boxes == [corner.tolist()] * 6

@@ -91,6 +91,8 @@ class Pictures:
         standardise: Whether that loss is divided by the variance of the vectors.
         box_scale: Boxes are learned as this many times their shares of the picture's sides. Of
             shares, differences are so small that presence outweighs them.
+        box_centre: The share that they are counted from. With 0.5 they lie around 0, where a DSPN
+            starts.
         training_scenes: Scenes to train on. None: all there are.
         missing: Share of the objects that the training does not know of, as with noisy labels.
         test_scenes: Scenes to measure on. None: all there are.
@@ -132,6 +134,7 @@ class Pictures:
     representation: float = 0.1
     standardise: bool = False
     box_scale: float = 1.0
+    box_centre: float = 0.0
     training_scenes: int | None = None
     missing: float = 0.0
     test_scenes: int | None = None
@@ -286,7 +289,7 @@ _SCALES: Mapping[str, Mapping[str, Json]] = {
     },
     "full": {},
 }
-_BOX_SCALES = {**_SCALES, "cpu": {**_SCALES["cpu"], "box_scale": 16.0}}
+_BOX_SCALES = {**_SCALES, "cpu": {**_SCALES["cpu"], "box_scale": 8.0, "box_centre": 0.5}}
 
 
 def _tables(*keys: str) -> tuple[Table, ...]:

@@ -179,9 +179,15 @@ def _targets(scenes: Scenes, config: Pictures, target: str) -> SetBatch:
         sets = scene_states(scenes)
     else:
         sets = scene_boxes(scenes, clip=not thesis, boxes="thesis" if thesis else "exact")
-        sets = SetBatch(config.box_scale * sets.elements, sets.mask)
+        boxes = config.box_scale * (sets.elements - config.box_centre)
+        sets = SetBatch(boxes.masked_fill(~sets.mask.unsqueeze(-1), 0), sets.mask)
     missing = OBJECTS[config.objects][1] - sets.mask.shape[1]  # few scenes may all be small
     return SetBatch(pad(sets.elements, (0, 0, 0, missing)), pad(sets.mask, (0, missing)))
+
+
+def in_shares(boxes: Tensor, config: Pictures) -> Tensor:
+    """Boxes as they are learned to shares of the picture's sides."""
+    return boxes / config.box_scale + config.box_centre
 
 
 def _few_objects(found: ScenePictures, most: int) -> ScenePictures:

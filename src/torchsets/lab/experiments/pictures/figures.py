@@ -47,16 +47,11 @@ def draw_precision(
 
 
 def draw_pictures(
-    recorder: Recorder,
-    target: str,
-    ways: Mapping[str, Trajectory],
-    test: Split,
-    *,
-    box_scale: float = 1.0,
+    recorder: Recorder, target: str, ways: Mapping[str, Trajectory], test: Split
 ) -> None:
     """Show the first pictures, and what is predicted for them after every step.
 
-    Boxes are box_scale times their shares of the picture's sides.
+    Boxes are shares of the picture's sides, here and below.
     """
     label, way = max(ways.items(), key=lambda one: len(one[1].elements))  # the first of the longest
     for index in range(min(_DRAWN, len(test.images))):
@@ -66,8 +61,7 @@ def draw_pictures(
             panel = MovingMatrix([picture], range=(0.0, 1.0), title="picture")
             frames = object_frames(label, way, index, wanted, first=panel)
         else:
-            shares = way._replace(elements=way.elements / box_scale)
-            frames = box_frames(label, shares, index, wanted / box_scale, picture)
+            frames = box_frames(label, way, index, wanted, picture)
         recorder.add_figure(
             f"picture {index + 1}",
             frames,
@@ -112,8 +106,6 @@ def draw_worst(
     ways: Mapping[str, Trajectory],
     test: Split,
     precision: Measure,
-    *,
-    box_scale: float = 1.0,
 ) -> None:
     """Show the pictures with the least average precision of the first model, and its boxes."""
     label, way = next(iter(ways.items()))
@@ -133,7 +125,7 @@ def draw_worst(
         panels = [Matrix(grey(test.images[place]), title=titles[place]) for place in titles]
         figure = Heatmaps(panels, range=(0.0, 1.0))
     else:
-        boxes, presence = (last.elements / box_scale).clamp(0, 1), last.presence.clamp(0, 1)
+        boxes, presence = last.elements.clamp(0, 1), last.presence.clamp(0, 1)
         figure = Boxes(
             [
                 BoxSet(

@@ -39,6 +39,7 @@ from torchsets.lab.experiments.pictures.data import (
     RealPictures,
     Split,
     Target,
+    in_shares,
     load_split,
     real_pictures,
 )
@@ -105,9 +106,15 @@ def _run(config: Pictures, recorder: Recorder, target: Target) -> None:
     first = Split(test.images[:FOLLOWED], test.sets.select(slice(FOLLOWED)))
     curves = {label: precisions(way, first.sets, target.precision) for label, way in ways.items()}
     draw_precision(recorder, target.columns, curves)
-    scale = config.box_scale
-    draw_pictures(recorder, target.name, ways, first, box_scale=scale)
-    draw_worst(recorder, target.name, ways, first, target.precision, box_scale=scale)
+    if target is BOXES:
+        sets = SetBatch(in_shares(first.sets.elements, config), first.sets.mask)
+        first = Split(first.images, sets)
+        ways = {
+            label: way._replace(elements=in_shares(way.elements, config))
+            for label, way in ways.items()
+        }
+    draw_pictures(recorder, target.name, ways, first)
+    draw_worst(recorder, target.name, ways, first, target.precision)
 
 
 def label_of(name: str, source: str, pooling: str) -> str:
