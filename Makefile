@@ -13,8 +13,8 @@ TEST_ENV := OMP_NUM_THREADS=1
 # Two files of tests at a time: they import torch and start processes that do, and mostly wait.
 PARALLEL := -n 2 --dist loadfile
 NUMERICAL := $(addprefix tests/,losses permutations pooling counting decoders encoders metrics \
-	test_boxes.py test_matching.py test_mlp.py test_padded.py test_piecewise.py test_sorting.py \
-	test_testing.py test_contract.py)
+	test_boxes.py test_matching.py test_mlp.py test_padded.py test_piecewise.py test_resnet.py \
+	test_sorting.py test_testing.py test_contract.py lab/experiments/pictures)
 
 .PHONY: run test avx2 slow lint format check bench docs index clean
 
@@ -24,9 +24,10 @@ run: $(VENV)/app
 test: $(VENV)/dev
 	$(TEST_ENV) $(PY) -m pytest $(PARALLEL)
 
-# The numerical tests once more, as on a machine without AVX-512.
+# The numerical tests once more, as on a machine without AVX-512: neither torch nor its oneDNN,
+# which convolves, use it then.
 avx2: $(VENV)/dev
-	$(TEST_ENV) ATEN_CPU_CAPABILITY=avx2 $(PY) -m pytest $(PARALLEL) $(NUMERICAL)
+	$(TEST_ENV) ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PY) -m pytest $(PARALLEL) $(NUMERICAL)
 
 slow: $(VENV)/dev
 	$(TEST_ENV) $(PY) -m pytest -m slow
