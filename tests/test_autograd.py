@@ -7,6 +7,7 @@ from torch import nn
 
 import torchsets
 from torchsets._autograd import (
+    call_lstm,
     fast_or_plain,
     is_exporting,
     is_traced,
@@ -146,3 +147,18 @@ def private_names(path):
 def test_private_torch_has_one_home():
     found = {path.name: list(private_names(path)) for path in ROOT.rglob("*.py")}
     assert [name for name, names in found.items() if names] == ["_autograd.py"]
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("layers", [1, 2])
+def test_an_lstm_keeps_its_precision_under_autocast(dtype, layers):
+    torch.manual_seed(0)
+    lstm = nn.LSTM(2, 3, num_layers=layers, batch_first=True)
+    inputs, cell = torch.randn(4, 5, 2), torch.randn(layers, 4, 3)
+    for start in (None, cell):
+        expected = call_lstm(lstm, inputs, cell=start)
+        with torch.autocast("cpu", dtype=dtype):
+            found = call_lstm(lstm, inputs, cell=start)
+        torch.testing.assert_close(found, expected)
+        states, (_, cells) = lstm(inputs, None if start is None else (0 * start, start))
+        torch.testing.assert_close(expected, (states, cells))

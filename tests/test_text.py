@@ -81,6 +81,16 @@ def test_empty_questions_and_batches_give_zeros_with_a_gradient():
     assert all((weight.grad == 0).all() for weight in encoder.parameters())
 
 
+@pytest.mark.parametrize("cell", CELLS)
+def test_runs_under_autocast(cell, generator):
+    encoder = make(cell).float()
+    expected = encoder(*questions(generator))
+    generator.manual_seed(0)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = encoder(*questions(generator))
+    torch.testing.assert_close(half.float(), expected, rtol=0.1, atol=0.1)
+
+
 def test_the_order_of_reading_matters(generator):
     tokens, lengths = questions(generator)
     assert not torch.allclose(make()(tokens, lengths)[0], make(reverse=True)(tokens, lengths)[0])

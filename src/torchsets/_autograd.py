@@ -6,6 +6,7 @@ releases is called from here.
 """
 
 from collections.abc import Callable
+from contextlib import nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -128,15 +129,10 @@ def run_lstm(
     step by step. If the number of steps is open, it gets a loop, or the LSTM of ONNX, for which
     torch would otherwise fix that number without a word.
     """
-    zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
     if not (is_exporting() and isinstance(inputs.shape[1], SymInt)):
-        if weights is None:
-            states, (_, cell) = lstm(inputs)
-        else:
-            states, _, cell = torch.lstm(
-                inputs, [zeros, zeros], weights, lstm.bias, 1, 0.0, lstm.training, False, True
-            )
-        return states, cell.squeeze(0)
+        states, cells = call_lstm(lstm, inputs, weights)
+        return states, cells.squeeze(0)
+    zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
     weights = lstm._flat_weights if weights is None else weights
     steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
     if torch.onnx.is_in_onnx_export():
@@ -148,6 +144,35 @@ def run_lstm(
             steps, [zeros, zeros], weights, lstm.bias, 1, 0.0, False, False, False
         )
     return states.transpose(0, 1), cell.squeeze(0)
+
+
+def call_lstm(
+    lstm: nn.LSTM,
+    inputs: Tensor,
+    weights: list[Tensor] | None = None,
+    *,
+    cell: Tensor | None = None,
+) -> tuple[Tensor, Tensor]:
+    """All states (B, N, hidden) of an LSTM that reads (B, N, D), and its last cells.
+
+    ``weights`` take the place of its own, and ``cell`` (layers, B, hidden) of a start from zero.
+    Under autocast on a CPU it keeps the dtype of its weights, as torch's GRU does: without AVX-512
+    torch has no LSTM of less precision, but calls it.
+    """
+    own = inputs.device.type == "cpu" and torch.is_autocast_enabled("cpu")
+    if own:
+        dtype = next(lstm.parameters()).dtype
+        inputs, cell = inputs.to(dtype), None if cell is None else cell.to(dtype)
+    zeros = inputs.new_zeros(lstm.num_layers, inputs.shape[0], lstm.hidden_size)
+    with torch.autocast("cpu", enabled=False) if own else nullcontext():
+        if weights is None:
+            states, (_, cells) = lstm(inputs, None if cell is None else (zeros, cell))
+        else:
+            start = [zeros, zeros if cell is None else cell]
+            states, _, cells = torch.lstm(
+                inputs, start, weights, lstm.bias, 1, 0.0, lstm.training, False, True
+            )
+    return states, cells
 
 
 def _onnx_lstm(lstm: nn.LSTM, steps: Tensor, weights: list[Tensor]) -> tuple[Tensor, Tensor]:

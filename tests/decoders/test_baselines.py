@@ -72,6 +72,17 @@ def test_a_set_decodes_the_same_alone(decoder):
 
 
 @BOTH
+def test_runs_under_autocast(decoder):
+    model, vector = make(decoder).float(), torch.randn(3, LATENT)
+    expected = model(vector)
+    with torch.autocast("cpu", dtype=torch.bfloat16):
+        half = model(vector)
+    torch.testing.assert_close(half.elements.float(), expected.elements, rtol=0.1, atol=0.1)
+    half.elements.float().sum().backward()
+    assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
+
+
+@BOTH
 def test_fixed_sizes_have_presence_one(decoder):
     prediction = make(decoder, variable_size=False)(torch.randn(3, LATENT).double())
     assert prediction.elements.shape == (3, SLOTS, FEATURES)

@@ -12,7 +12,8 @@ from torchsets.testing import assert_obeys_laws, random_sets
 READERS = {
     "lstm": (nn.LSTM(2, 3, batch_first=True), "hidden"),
     "lstm-cell": (nn.LSTM(2, 3, batch_first=True), "cell"),
-    "two-layers": (nn.LSTM(2, 3, num_layers=2, batch_first=True), "cell"),
+    "two-layers": (nn.LSTM(2, 3, num_layers=2, batch_first=True), "hidden"),
+    "two-layers-cell": (nn.LSTM(2, 3, num_layers=2, batch_first=True), "cell"),
     "gru": (nn.GRU(2, 3, batch_first=True), "hidden"),
     "rnn": (nn.RNN(2, 3, num_layers=2, batch_first=True), "hidden"),
 }

@@ -2,6 +2,7 @@
 
 from torch import Tensor, nn
 
+from torchsets._autograd import call_lstm
 from torchsets._checks import check_shape
 from torchsets.decoders.presence import split_presence
 from torchsets.mlp import glorot_
@@ -42,5 +43,5 @@ class LSTMDecoder(nn.Module):
         check_shape(vector, (None, self.inputs), name="vector", letters="(B, L)")
         cell: Tensor = self.first(vector).unsqueeze(0)  # (1, B, H)
         nothing = cell.new_zeros(vector.shape[0], self.slots, 1)
-        states, _ = self.lstm(nothing, (cell.new_zeros(cell.shape), cell))
+        states, _ = call_lstm(self.lstm, nothing, cell=cell)
         return split_presence(self.last(states), variable_size=self.variable_size)

@@ -7,7 +7,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from torchsets._autograd import becomes_program, refuse_recording, run_lstm
+from torchsets._autograd import becomes_program, call_lstm, refuse_recording, run_lstm
 
 _SHUT = 2.0**14  # sigmoid of it is exactly 1 in every dtype, and that of its negative exactly 0
 
@@ -31,8 +31,9 @@ def last_states(
     if state == "cell":
         last = _last_cells(cast(nn.LSTM, recurrent), lists, sizes, caller)
     else:
-        if isinstance(recurrent, nn.LSTM) and recurrent.num_layers == 1:
-            states, _ = run_lstm(recurrent, lists)  # (R, N, L)
+        if isinstance(recurrent, nn.LSTM):
+            run = run_lstm if recurrent.num_layers == 1 else call_lstm
+            states, _ = run(recurrent, lists)  # (R, N, L)
         else:
             states = recurrent(lists)[0]
         # It does not look ahead, so what lies behind the last real element is ignored.
