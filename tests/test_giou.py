@@ -68,6 +68,22 @@ def test_gradient(generator):
     assert torch.autograd.gradcheck(box_giou, (boxes.requires_grad_(), others.requires_grad_()))
 
 
+@pytest.mark.parametrize(
+    ("box", "other"),
+    [
+        ([0.5, 0.2, 0.5, 0.4], [0.5, 0.1, 0.5, 0.9]),  # no width, at the same place
+        ([0.5, 0.2, 0.5, 0.4], [0.5, 0.6, 0.5, 0.9]),
+        ([0.1, 0.3, 0.4, 0.3], [0.2, 0.3, 0.7, 0.3]),  # no height
+        ([0.5, 0.5, 0.5, 0.5], [0.5, 0.5, 0.5, 0.5]),  # one point
+        ([0.5, 0.2, 0.5, 0.4], [0.3, 0.1, 0.9, 0.9]),  # one of them without width
+    ],
+)
+def test_boxes_without_area_have_gentle_gradients(box, other):
+    pair = torch.tensor([box, other], requires_grad=True)
+    paired_giou(pair[0], pair[1]).backward()
+    assert pair.grad.abs().max() < 100
+
+
 def test_half_precision_is_computed_in_float32():
     one = torch.tensor([[0.0, 0.0, 300.0, 300.0]]).half()
     assert box_giou(one, one).item() == 1

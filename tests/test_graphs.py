@@ -84,5 +84,19 @@ def test_rejects_bad_input(nodes, edges, sizes, message):
 
 
 def test_rejects_categories_of_other_length():
-    with pytest.raises(ValueError, match=r"categories must have shape \(6,\), got \(5,\)"):
+    with pytest.raises(ValueError, match=r"long with shape \(6,\), got torch.int64 \(5,\)"):
         three_graphs(categories=torch.zeros(5).long(), classes=1)
+
+
+@pytest.mark.parametrize(
+    ("categories", "classes", "message"),
+    [
+        (torch.zeros(6), 1, r"categories must be long with shape \(6,\), got torch.float32"),
+        (torch.arange(6), 5, "below the number of classes, 5, and not negative, got 0 to 5"),
+        (torch.zeros(6).long(), 0, "below the number of classes, 0"),
+        (torch.zeros(6).long() - 1, 2, "not negative, got -1 to -1"),
+    ],
+)
+def test_rejects_categories_that_are_none(categories, classes, message):
+    with pytest.raises(ValueError, match=message):
+        three_graphs(categories=categories, classes=classes)

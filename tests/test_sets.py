@@ -75,6 +75,11 @@ def test_one_number_gives_one_set(index):
     assert Sets.from_list(LISTED).batch(index).sizes.tolist() == [4]
 
 
+def test_a_small_integer_counts_from_the_end_of_many_sets():
+    sets = Sets(torch.arange(300.0).unsqueeze(1), [1] * 300)
+    assert sets[np.array([-1, 5], dtype=np.int8)].values.flatten().tolist() == [299.0, 5.0]
+
+
 def test_padding_is_zero_even_if_the_first_row_is_not():
     sets = Sets.from_list([[[float("nan")]], [[1.0], [2.0]]])
     assert sets.batch([0, 1]).elements[0, 1].tolist() == [0.0]
@@ -163,6 +168,12 @@ def test_labels_keys_and_names_are_saved(labels, tmp_path):
     assert loaded.keys.tolist() == ["k1", "k2"]
     assert loaded.names == ("x", "y")
     assert loaded.digest() == sets.digest()
+
+
+def test_labels_of_another_byte_order_are_saved(tmp_path):
+    sets = Sets(torch.rand(3, 2), [1, 2], labels=np.array([7, 300], dtype=">i4"))
+    sets.save(tmp_path / "sets")
+    assert Sets.load(tmp_path / "sets").labels.tolist() == [7, 300]
 
 
 def test_equal_sets_have_equal_digests_and_others_do_not():
@@ -275,6 +286,8 @@ def test_repr_says_what_is_inside():
         (lambda sets: sets[[0, 9]], IndexError, r"below the 4 sets, got \[0, 9\]"),
         (lambda sets: sets[[True, False]], IndexError, "one bool for each of the 4 sets"),
         (lambda sets: sets[0.5], IndexError, "index must be an integer"),
+        (lambda sets: sets["a"], IndexError, "index must be an integer, .* got 'a'"),
+        (lambda sets: sets[None], IndexError, "index must be an integer, .* got None"),
         (lambda sets: sets.batch([0, 3], size=2), ValueError, "4 elements in set 1, got 2"),
         (lambda sets: Sets(sets.values, [9]), ValueError, "add up to the 8 rows of values"),
         (lambda sets: Sets(sets.values[:, 0], [8]), ValueError, r"use values\[:, None\]"),
@@ -295,13 +308,18 @@ def test_repr_says_what_is_inside():
             r"keys must have one entry for each of the 1 sets, got shape \(\)",
         ),
         (lambda sets: Sets(sets.values, [8], names=["x"]), ValueError, "each of the 2 features"),
-        (
-            lambda sets: Sets(
-                sets.values, [8], keys=np.array(["2026-01-01"], "datetime64[D]")
-            ).save("unused"),
-            ValueError,
-            "keys must be numbers or text to be saved",
-        ),
+        *[
+            (
+                lambda sets, keys=keys: Sets(sets.values, [8], keys=keys).save("unused"),
+                ValueError,
+                f"keys must be numbers or text to be saved, got {keys.dtype.name[:8]}",
+            )
+            for keys in (
+                np.array(["2026-01-01"], "datetime64[D]"),
+                np.array(["2026-01-01"], "datetime64[ns]"),  # as a list these are whole numbers
+                np.array([5], "timedelta64[ns]"),
+            )
+        ],
     ],
 )
 def test_mistakes_are_named(call, error, message):

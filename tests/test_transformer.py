@@ -78,6 +78,18 @@ def test_positions_reach_queries_and_keys_but_not_values(generator):
     torch.testing.assert_close(got, expected)
 
 
+def test_positions_of_padding_do_not_matter(generator):
+    ours = layer()
+    elements, mask = random_sets([2, 4], features=8, generator=generator)
+    positions = torch.randn(2, 4, 8, generator=generator, dtype=torch.float64)
+    expected = ours(elements, mask, positions=positions)
+    hidden = positions.masked_fill(~mask.unsqueeze(-1), torch.nan)
+    got = ours(elements, mask, positions=hidden)
+    torch.testing.assert_close(got[mask], expected[mask])
+    got[mask].sum().backward()
+    assert all(weight.grad.isfinite().all() for weight in ours.parameters())
+
+
 @NORMS
 @pytest.mark.parametrize("sizes", [[3, 0, 2], [0, 0]], ids=str)
 def test_obeys_the_laws_in_its_elements(sizes, norm_first, generator):

@@ -139,19 +139,23 @@ def to_index(index: object, count: int) -> int | slice | Tensor:
         if places.step > 0:
             return slice(places.start, places.stop, places.step)
         return torch.tensor(places, dtype=torch.long)  # torch has no negative steps
+    wanted = (
+        "index must be an integer, a slice, or a list of integers or of one bool for each of "
+        f"the {count} sets"
+    )
     if not isinstance(index, Tensor):
         array = np.array(index)
+        if array.size and array.dtype.kind not in _NUMBERS:
+            raise IndexError(f"{wanted}, got {index!r}")
         index = torch.from_numpy(array) if array.size else torch.zeros(0).long()
     if index.dtype == torch.bool and index.shape == (count,):
         return index.nonzero().squeeze(1)
     if index.dtype == torch.bool or index.is_floating_point() or index.ndim > 1:
-        raise IndexError(
-            "index must be an integer, a slice, or a list of integers or of one bool for each of "
-            f"the {count} sets, got {index.dtype} {tuple(index.shape)}"
-        )
+        raise IndexError(f"{wanted}, got {index.dtype} {tuple(index.shape)}")
     if index.numel() and not -count <= int(index.min()) <= int(index.max()) < count:
         raise IndexError(f"index must be below the {count} sets, got {_shorten(index.tolist())}")
-    index = torch.where(index < 0, index + count, index).long()
+    index = index.long()  # before the sum, for which a smaller type may be too small
+    index = torch.where(index < 0, index + count, index)
     return int(index) if index.ndim == 0 else index
 
 

@@ -74,8 +74,10 @@ def flat_maxima(values: Tensor, sizes: Tensor) -> Tensor:
         tensor([ 2.,  0., -4.])
     """
     numbers = set_numbers(sizes, values.shape[0]).unsqueeze(1).expand(values.shape)
-    start = values.new_zeros(sizes.shape[0], values.shape[1])
-    return start.scatter_reduce(0, numbers, values, "amax", include_self=False)
+    # A start of 0 would share the gradient of a maximum of 0, even if it takes no part.
+    start = values.new_full((sizes.shape[0], values.shape[1]), -torch.inf)
+    maxima = start.scatter_reduce(0, numbers, values, "amax", include_self=False)
+    return torch.where(sizes.unsqueeze(1) > 0, maxima, 0)
 
 
 def flat_ranks(sizes: Tensor, total: int) -> Tensor:

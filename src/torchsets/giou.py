@@ -97,8 +97,7 @@ def giou_of_edges(edges: Tensor, others: Tensor) -> Tensor:
             larger edge is always the outer one.
         others: Their partners, (4, ...), with the same number of axes.
     """
-    tiny = torch.finfo(edges.dtype).tiny
-    hull = _sides(torch.maximum(edges, others)).clamp(min=tiny)
+    hull = _one_for_none(_sides(torch.maximum(edges, others)))
     # Sides in units of the hull: no area can over- or underflow, and the area of the hull is 1.
     shared_width, shared_height = (
         _sides(torch.minimum(edges, others)).clamp(min=0) / hull
@@ -107,7 +106,12 @@ def giou_of_edges(edges: Tensor, others: Tensor) -> Tensor:
     other_width, other_height = (_sides(others).clamp(min=0) / hull).unbind()
     intersection = shared_width * shared_height
     union = torch.addcmul(width * height, other_width, other_height) - intersection
-    return intersection / union.clamp(min=tiny) + union - 1
+    return intersection / _one_for_none(union) + union - 1
+
+
+def _one_for_none(sizes: Tensor) -> Tensor:
+    """A divisor of 1 where there is no size: what it divides is 0, and its gradient finite."""
+    return sizes.masked_fill(sizes <= 0, 1)
 
 
 def _check(boxes: Tensor, others: Tensor) -> None:

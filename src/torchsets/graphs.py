@@ -99,10 +99,8 @@ class Graphs:
             raise ValueError(
                 f"edges must be long with shape (2, E), got {edges.dtype} {tuple(edges.shape)}"
             )
-        if categories is not None and categories.shape != nodes.shape[:1]:
-            raise ValueError(
-                f"categories must have shape ({len(nodes)},), got {tuple(categories.shape)}"
-            )
+        if categories is not None:
+            _check_categories(categories, len(nodes), classes)
         self.nodes, self.categories, self.classes = nodes, categories, classes
         self.sizes = to_sizes(sizes, nodes)
         self._starts = self.sizes.cumsum(0) - self.sizes
@@ -149,6 +147,19 @@ class Graphs:
             f"Graphs({plural(len(self), 'graph')} of {span(self.sizes, 'node')}, "
             f"{plural(self.edges.shape[1], 'edge')}, {plural(self.features, 'feature')}, "
             f"{place(self.nodes)})"
+        )
+
+
+def _check_categories(categories: Tensor, nodes: int, classes: int) -> None:
+    if categories.shape != (nodes,) or categories.dtype != torch.long:
+        raise ValueError(
+            f"categories must be long with shape ({nodes},), "
+            f"got {categories.dtype} {tuple(categories.shape)}"
+        )
+    if nodes and not 0 <= int(categories.min()) <= int(categories.max()) < classes:
+        raise ValueError(
+            f"categories must be below the number of classes, {classes}, and not negative, "
+            f"got {int(categories.min())} to {int(categories.max())}"
         )
 
 

@@ -92,6 +92,8 @@ class TransformerLayer(nn.Module):
         if mask is not None:
             check_mask(mask, elements.shape[:2], of="elements")
             elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
+            if positions is not None and positions.ndim == 3:
+                positions = positions.masked_fill(~mask.unsqueeze(-1), 0)
 
         def look_among(x: Tensor) -> Tensor:
             placed = _place(x, positions)

@@ -67,3 +67,13 @@ def test_sets_of_a_fixed_size_have_presences_of_one():
 def test_it_needs_a_step(decoder):
     with pytest.raises(ValueError, match="steps must be at least 1, got 0"):
         decode_adaptively(decoder, torch.zeros(1, 24).double(), steps=0)
+
+
+def test_inference_mode_changes_nothing(decoder):
+    vector = decoder.encode(sets(4)).detach()
+    expected, size = decode_adaptively(decoder, vector), find_step_size(decoder, vector)
+    with torch.inference_mode():
+        found = decode_adaptively(decoder, vector.clone())
+        assert find_step_size(decoder, vector.clone()) == size
+    assert torch.equal(found.elements, expected.elements)
+    assert torch.equal(found.trajectory.loss, expected.trajectory.loss)

@@ -100,3 +100,9 @@ def test_no_sets_give_no_sets(decoder):
 def test_rejects_a_vector_of_another_size(decoder):
     with pytest.raises(ValueError, match=r"vector must have shape \(B, L\) = \(any, 6\)"):
         make(decoder)(torch.zeros(3, 5, dtype=torch.float64))
+
+
+@BOTH
+def test_rejects_whole_numbers(decoder):
+    with pytest.raises(ValueError, match="vector must be floating point"):
+        make(decoder)(torch.zeros(3, LATENT, dtype=torch.long))

@@ -47,3 +47,11 @@ def test_gradients(generator):
     points = torch.randn(2, 3, 4, dtype=torch.float64, generator=generator).requires_grad_()
     assert torch.autograd.gradcheck(project_simplex, points)
     assert torch.autograd.gradgradcheck(lambda x: project_simplex(x.square()), points)
+
+
+def test_far_from_the_simplex_it_still_arrives():
+    far = torch.tensor([[1e8, 0.0], [2e7, 1.0], [3e7, 3e7]])
+    expected = torch.tensor([[1.0, 0.0], [1.0, 0.0], [0.5, 0.5]])
+    assert torch.equal(project_simplex(far), expected)
+    half = torch.tensor([[300.0, 0.0]], dtype=torch.bfloat16)
+    assert project_simplex(half).tolist() == [[1.0, 0.0]]

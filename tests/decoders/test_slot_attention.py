@@ -131,6 +131,15 @@ def test_slots_share_out_every_token():
     torch.testing.assert_close(slot_updates(queries, keys, torch.eye(5).unsqueeze(0)), expected)
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16, torch.float16])
+def test_a_slot_that_wins_nothing_takes_the_mean(dtype):
+    queries = torch.tensor([[[200.0, 0.0], [-200.0, 0.0]]], dtype=dtype)
+    keys = torch.tensor([[[1.0, 0.0], [1.0, 0.0]]], dtype=dtype)
+    updates = slot_updates(queries, keys, torch.tensor([[[1.0], [3.0]]], dtype=dtype))
+    assert updates.dtype == dtype
+    assert updates.flatten().tolist() == [2.0, 2.0]
+
+
 @BOTH
 @STARTS
 def test_prediction_is_the_end_of_the_trajectory(start, gradient):

@@ -206,3 +206,10 @@ def test_rejects_no_layers_and_a_mask_of_numbers():
         make(layers=0)
     with pytest.raises(ValueError, match="target_mask must be bool"):
         make().size_loss(vectors(2), torch.ones(2, 3))
+
+
+def test_rejects_target_sets_that_are_too_large():
+    wide = torch.zeros(2, SLOTS + 1, dtype=torch.bool)
+    assert make().size_loss(vectors(2), wide).isfinite().all()  # only the real ones count
+    with pytest.raises(ValueError, match=f"at most {SLOTS} elements in a set, got {SLOTS + 1}"):
+        make().size_loss(vectors(2), ~wide)

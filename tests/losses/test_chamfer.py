@@ -116,3 +116,8 @@ def test_nan_in_a_real_element_is_seen_in_its_set_only(generator):
     one, other = torch.rand(2, 3, 5, 2, generator=generator)
     one[1, 2] = float("nan")
     assert chamfer_loss(one, other).isnan().tolist() == [False, True, False]
+
+
+def test_elements_without_features_are_all_alike():
+    nothing = torch.zeros(2, 3, 0)
+    assert chamfer_loss(nothing, nothing, reduction="mean").tolist() == [0.0, 0.0]

@@ -149,6 +149,32 @@ def test_pairs_cost_what_the_matrix_says(element, generator):
     torch.testing.assert_close(pair_costs(element, one, other), matrix.diagonal())
 
 
+@pytest.mark.parametrize("cost", ["cross_entropy", "probability", "focal"])
+def test_a_single_class_has_the_number_0(cost):
+    logits, number = torch.tensor([[[-5.0], [5.0]]]), torch.zeros(1, 1, 1)
+    one_hot = MixedCost(Part(slice(0, 2), cost))
+    beside = torch.cat([logits, torch.full_like(logits, -torch.inf)], dim=-1)  # never another
+    expected = one_hot(beside, torch.tensor([[[1.0, 0.0]]]))
+    single = MixedCost(Part(slice(0, 1), cost))
+    torch.testing.assert_close(single(logits, number), expected)
+    torch.testing.assert_close(single(logits, number + 1), expected)  # its one-hot vector
+    with pytest.raises(ValueError, match="class numbers from 0 to 0, got 2"):
+        single(logits, number + 2)
+
+
+@pytest.mark.parametrize("cost", ["cross_entropy", "probability", "focal"])
+def test_a_wrong_class_that_cannot_be_is_no_problem(cost):
+    classes = MixedCost(Part(slice(0, 3), cost, target=slice(0, 1)))
+    numbers = torch.tensor([[[0.0], [2.0]]])
+    never = torch.tensor([[[0.0, 1.0, -torch.inf]]], requires_grad=True)
+    hardly = torch.tensor([[[0.0, 1.0, -80.0]]], requires_grad=True)
+    costs, expected = classes(never, numbers), classes(hardly, numbers)
+    torch.testing.assert_close(costs[..., 0], expected[..., 0])
+    assert costs[0, 0, 1] >= expected[0, 0, 1]  # nothing is as expensive
+    (found,) = torch.autograd.grad(costs[0, 0, 0], never)
+    torch.testing.assert_close(found, torch.autograd.grad(expected[0, 0, 0], hardly)[0])
+
+
 def test_rejects_parts_that_make_no_sense():
     sets = torch.zeros(1, 2, 3)
     with pytest.raises(ValueError, match="parts must hold at least one Part"):

@@ -143,3 +143,5 @@ def test_rejects_bad_input(prediction):
         SetPredictionLoss(hungarian_loss, supervise="first")
     with pytest.raises(ValueError, match=r"target_mask must have shape"):
         SetPredictionLoss(hungarian_loss)(prediction, torch.zeros(2, 6, 3), torch.ones(6).bool())
+    with pytest.raises(ValueError, match=r"representation must have shape \(B,\) = \(2\), got"):
+        SetPredictionLoss(hungarian_loss)(prediction, torch.zeros(2, 6, 3), None, torch.ones(2, 1))

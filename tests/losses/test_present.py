@@ -3,6 +3,7 @@ import torch
 from torch.nn.functional import smooth_l1_loss
 
 from torchsets.losses import present_chamfer_loss, set_size_loss
+from torchsets.padded import SetPrediction
 from torchsets.testing import assert_obeys_laws, random_sets
 
 
@@ -124,3 +125,24 @@ def test_the_price_of_a_size_is_that_of_every_step():
 def test_a_price_needs_floating_point_presences():
     with pytest.raises(ValueError, match="presence must be floating point"):
         set_size_loss(torch.ones(1, 2, dtype=torch.long), torch.tensor([1]))
+
+
+def test_half_precision_counts_exactly():
+    presence = torch.ones(1, 342)
+    expected = set_size_loss(presence, torch.tensor([341]))
+    half = set_size_loss(presence.bfloat16(), torch.tensor([341]))
+    assert half.dtype == torch.bfloat16
+    torch.testing.assert_close(half.float(), expected, rtol=0.01, atol=0)
+
+
+def test_rejects_sizes_of_another_shape():
+    with pytest.raises(ValueError, match=r"sizes must have shape \(B,\) = \(3\), got \(3, 1\)"):
+        set_size_loss(torch.rand(3, 4), torch.ones(3, 1))
+    with pytest.raises(ValueError, match=r"presence must have shape \(\*S, B, N\), got \(4,\)"):
+        set_size_loss(torch.rand(4), torch.ones(1))
+
+
+def test_a_prediction_is_taken_apart_by_the_user():
+    prediction = SetPrediction(torch.zeros(1, 4, 2), torch.ones(1, 4))
+    with pytest.raises(TypeError, match=r"pass its elements, prediction\.elements"):
+        present_chamfer_loss(prediction, prediction.presence, torch.zeros(1, 2, 2))

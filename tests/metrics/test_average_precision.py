@@ -213,6 +213,33 @@ def test_pairwise_precision_rejects_bad_input(arguments, message):
         pairwise_average_precision(**{**good, **arguments}, thresholds=[0.5])
 
 
+def test_half_precision_crosses_no_threshold():
+    close = torch.tensor([[[0.98828125]]]).bfloat16()
+    at = dict(thresholds=[0.98, 0.99], largest=True)
+    precision = pairwise_average_precision(close, torch.ones(1, 1).bfloat16(), **at)
+    assert precision.tolist() == [1.0, 0.0]
+    boxes = torch.tensor([[[0.0, 0.0, 1.0, 1.0]], [[0.0, 0.0, 1.0, 0.98828125]]]).bfloat16()
+    real = torch.ones(1, 1, dtype=torch.bool)
+    arguments = boxes[:1], torch.ones(1, 1), boxes[1:], real
+    assert box_average_precision(*arguments, thresholds=[0.98, 0.99]).tolist() == [1.0, 0.0]
+    state = torch.zeros(1, 1, 18)
+    state[..., [3, 5, 13, 16]] = 1.0
+    moved = state.clone()
+    moved[..., 0] = 1.0
+    moved[..., 1] = 1.0  # 3 times the square root of 2, 4.2426; 4.25 in bfloat16
+    arguments = moved.bfloat16(), torch.ones(1, 1), state.bfloat16(), real
+    assert state_average_precision(*arguments, thresholds=[4.243, 4.242]).tolist() == [1.0, 0.0]
+
+
+def test_the_precision_is_not_rounded_to_half(generator):
+    boxes, scores, targets, mask = random_task(random_boxes, generator=generator)
+    half = scores.bfloat16()
+    expected = box_average_precision(boxes, half.double(), targets, mask, thresholds=[0.5])
+    assert expected != expected.bfloat16().double()
+    found = box_average_precision(boxes, half, targets, mask, thresholds=[0.5])
+    torch.testing.assert_close(found, expected.float())
+
+
 METRICS = [
     pytest.param(points_by_distance, random_points, DISTANCES, id="distances"),
     pytest.param(points_by_similarity, random_points, DISTANCES, id="similarities"),
@@ -330,6 +357,11 @@ def test_rejects_bad_input(arguments, message):
     )
     with pytest.raises(ValueError, match=message):
         box_average_precision(**{**good, **arguments}, thresholds=[0.5])
+
+
+def test_one_threshold_is_a_list_too():
+    with pytest.raises(ValueError, match=r"thresholds must have shape \(T,\) = \(any\), got \(\)"):
+        pairwise_average_precision(torch.zeros(1, 1, 1), torch.zeros(1, 1), thresholds=0.5)
 
 
 def test_rejects_curves_of_different_lengths():

@@ -67,3 +67,8 @@ def test_masked_scores_stay_zero(generator):
 def test_rejects_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         GumbelSinkhorn(**options)
+
+
+def test_rejects_whole_numbers():
+    with pytest.raises(ValueError, match="scores must be floating point"):
+        GumbelSinkhorn()(torch.zeros(1, 3, 3).long())

@@ -401,6 +401,11 @@ COSTS = torch.zeros(2, 4, 4)
         (torch.zeros(4, 4), {}, r"costs must have shape \(B, N, N\)"),
         (COSTS, {"steps": -1}, "steps must be at least 0, got -1"),
         (COSTS, {"step_size": float("nan")}, "step_size must be finite, got nan"),
+        (
+            COSTS,
+            {"step_size": torch.ones(2, 1, 1)},
+            r"step_size must be one number, got \(2, 1, 1\)",
+        ),
         (COSTS, {"initial": torch.zeros(2, 3, 3)}, r"initial must have shape \(2, 4, 4\)"),
         (COSTS, {"initial": torch.zeros(4, 4)}, r"initial must have shape \(B, N, N\)"),
         (COSTS, {"mask": torch.ones(2, 4)}, "mask must be bool"),

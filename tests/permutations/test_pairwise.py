@@ -127,3 +127,13 @@ def test_rejects_bad_sizes(name):
 def test_rejects_other_features():
     with pytest.raises(ValueError, match="elements must have 2 features, got 3"):
         PairwiseCost(2, 4)(torch.zeros(1, 5, 3))
+
+
+@pytest.mark.parametrize("frozen", [["0.weight", "0.bias", "2.weight", "2.bias"], ["2.weight"]])
+def test_frozen_weights_have_second_gradients_at_the_elements(frozen, generator):
+    cost = PairwiseCost(2, 4).double()
+    for name, weight in cost.compare.named_parameters():
+        weight.requires_grad_(name not in frozen)
+    elements, _ = random_sets([4, 4], features=2, generator=generator)
+    elements.requires_grad_()
+    assert torch.autograd.gradgradcheck(cost, (elements,))

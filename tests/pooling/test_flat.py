@@ -7,7 +7,7 @@ import pytest
 import torch
 from torch import nn
 
-from torchsets import SetBatch, flat
+from torchsets import SetBatch, flat, pooling
 from torchsets.encoders import DeepSets
 from torchsets.mlp import MLP
 from torchsets.pooling import (
@@ -278,3 +278,14 @@ def test_the_definition_on_one_set(generator):
     weight = torch.randn(3, 5, dtype=torch.float64, generator=generator)
     expected = fspool(values.unsqueeze(0), weight)
     torch.testing.assert_close(fspool_flat(values, sizes, weight), expected)
+
+
+@pytest.mark.parametrize("name", ["max_pool", "min_pool"])
+def test_an_extreme_of_zero_has_the_gradient_of_the_padded_form(name):
+    values = torch.tensor([[0.0], [-1.0], [0.0], [0.0], [1.0], [0.0]], dtype=torch.float64)
+    if name == "min_pool":
+        values = -values
+    flat, padded = values.clone().requires_grad_(), values.view(3, 2, 1).clone().requires_grad_()
+    getattr(pooling, f"{name}_flat")(flat, torch.tensor([2, 2, 2])).sum().backward()
+    getattr(pooling, name)(padded).sum().backward()
+    assert torch.equal(flat.grad, padded.grad.flatten(0, 1))

@@ -374,6 +374,10 @@ def test_starts_as_told():
             r"vector must have shape \(B, D\) = \(any, 2\)",
         ),
         (
+            lambda: FSUnpool(2)(torch.zeros(1, 1, 2), torch.zeros(1, 4, 2).long()),
+            r"vector must have shape \(B, D\) = \(any, 2\), got \(1, 1, 2\)",
+        ),
+        (
             lambda: FSUnpool(2)(
                 torch.zeros(1, 2), torch.zeros(1, 4, 2).long(), torch.ones(1, 3).bool()
             ),

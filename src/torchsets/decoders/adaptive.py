@@ -44,7 +44,14 @@ def decode_adaptively(
     steps = decoder.steps if steps is None else steps
     if steps < 1:
         raise ValueError(f"steps must be at least 1, got {steps}")
-    point = decoder._start(vector.shape[0], initial).detach()
+    if torch.is_inference_mode_enabled():  # autograd refuses tensors of this mode
+        with torch.inference_mode(False), torch.no_grad():
+            start = decoder._start(vector.shape[0], initial).clone()
+            return _descend(decoder, vector.clone(), start, steps)
+    return _descend(decoder, vector, decoder._start(vector.shape[0], initial).detach(), steps)
+
+
+def _descend(decoder: DSPN, vector: Tensor, point: Tensor, steps: int) -> SetPrediction:
     inner = decoder._inner_loss(vector, None, point)
     size = point.new_full((len(point), 1, 1), decoder.step_size)
     loss, slope = set_gradient(inner, point, record=False)

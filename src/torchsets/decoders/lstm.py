@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from torchsets._autograd import call_lstm
-from torchsets._checks import check_shape
+from torchsets._checks import check_floating, check_shape
 from torchsets.decoders.presence import split_presence
 from torchsets.mlp import glorot_
 from torchsets.padded import SetPrediction
@@ -41,6 +41,7 @@ class LSTMDecoder(nn.Module):
     def forward(self, vector: Tensor) -> SetPrediction:
         """Decode vectors (B, L) into sets of ``slots`` elements."""
         check_shape(vector, (None, self.inputs), name="vector", letters="(B, L)")
+        check_floating(vector, name="vector")
         cell: Tensor = self.first(vector).unsqueeze(0)  # (1, B, H)
         nothing = cell.new_zeros(vector.shape[0], self.slots, 1)
         states, _ = call_lstm(self.lstm, nothing, cell=cell)

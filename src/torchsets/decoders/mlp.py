@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from torchsets._checks import check_shape
+from torchsets._checks import check_floating, check_shape
 from torchsets.decoders.presence import split_presence
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction
@@ -47,6 +47,7 @@ class MLPDecoder(nn.Module):
     def forward(self, vector: Tensor) -> SetPrediction:
         """Decode vectors (B, L) into sets of ``slots`` elements."""
         check_shape(vector, (None, self.inputs), name="vector", letters="(B, L)")
+        check_floating(vector, name="vector")
         outputs: Tensor = self.mlp(vector)
         slots = outputs.view(vector.shape[0], self.slots, self.width)
         return split_presence(slots, variable_size=self.variable_size)

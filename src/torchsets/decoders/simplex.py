@@ -24,6 +24,8 @@ def project_simplex(elements: Tensor) -> Tensor:
     Reference:
         Held, Wolfe, Crowder (1974), "Validation of subgradient optimization".
     """
+    # Moving all features of an element does not change the result; far from 0 the 1 would be lost.
+    elements = elements - elements.detach().amax(dim=-1, keepdim=True)
     with torch.no_grad():
         # The k largest features stay positive for the largest k at which the smallest of them
         # exceeds what would have to be subtracted from each.

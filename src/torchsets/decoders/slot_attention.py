@@ -35,10 +35,13 @@ def slot_updates(
                  [2.]]])
     """
     scores = keys @ queries.transpose(1, 2) * queries.shape[-1] ** -0.5  # (B, M, N)
-    shares = scores.softmax(dim=-1) + 1e-8  # a slot that wins nothing takes the plain mean
-    shares = fill_padding(shares, mask)
-    total = shares.sum(dim=1).unsqueeze(-1)  # (B, N, 1)
-    return shares.transpose(1, 2).to(values.dtype) @ values / total.masked_fill(total == 0, 1)
+    shares = scores.softmax(dim=-1)
+    dtype = torch.promote_types(shares.dtype, values.dtype)
+    # A slot that wins nothing takes the plain mean; half precision has no number so small.
+    shares = fill_padding(shares.to(torch.promote_types(dtype, torch.float32)) + 1e-8, mask)
+    total = shares.sum(dim=1, keepdim=True)
+    weights = (shares / total.masked_fill(total == 0, 1)).transpose(1, 2)  # (B, N, M)
+    return (weights.to(values.dtype) @ values).to(dtype)
 
 
 class SlotAttention(nn.Module):

@@ -41,6 +41,10 @@ def find_step_size(
     """
     if not movement > 0:
         raise ValueError(f"movement must be above 0, got {movement}")
+    if torch.is_inference_mode_enabled():  # autograd refuses tensors of this mode
+        with torch.inference_mode(False):
+            context = None if context is None else context.clone()
+            return find_step_size(decoder, vector.clone(), movement=movement, context=context)
     start = decoder._start(vector.shape[0], None).detach()
     inner = decoder._inner_loss(vector, context, start)
     _, gradient = set_gradient(inner, start, record=False)

@@ -4,6 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
+from torchsets._autograd import is_traced
 from torchsets._checks import check_floating, check_mask, check_shape
 from torchsets.decoders.slot_start import GaussianStart, check_initial
 from torchsets.mlp import MLP, glorot_
@@ -133,7 +134,15 @@ class TSPNDecoder(nn.Module):
         """Return the cross entropy of the sizes of target sets, (B, M) bool, one per set: (B,)."""
         shape = torch.Size((vector.shape[0], target_mask.shape[-1]))
         check_mask(target_mask, shape, name="target_mask", of="vector")
-        return cross_entropy(self.size_logits(vector), target_mask.sum(dim=1), reduction="none")
+        sizes = target_mask.sum(dim=1)
+        # Reading values makes a GPU wait: there torch itself stops at a size that is too large.
+        if target_mask.shape[1] > self.slots and sizes.device.type == "cpu" and not is_traced():
+            largest = int(sizes.max()) if len(sizes) else 0
+            if largest > self.slots:
+                raise ValueError(
+                    f"target_mask must have at most {self.slots} elements in a set, got {largest}"
+                )
+        return cross_entropy(self.size_logits(vector), sizes, reduction="none")
 
     def _check(self, vector: Tensor) -> None:
         check_shape(vector, (None, self.inputs), name="vector", letters="(B, L)")

@@ -64,7 +64,7 @@ def chamfer_loss(
         real, wanted = pair.answered()
         loss = _reduce(forward, real, reduction) + _reduce(backward, wanted, reduction)
         if reduction == "mean" and not callable(element):
-            loss = loss / target.shape[2]
+            loss = loss / max(1, target.shape[2])
         return pair.finish(loss)
 
 

@@ -37,9 +37,10 @@ class Part(NamedTuple):
             ``"giou"`` is 1 minus the generalised intersection over union of boxes
             (x1, y1, x2, y2). ``"cross_entropy"``, ``"probability"`` (minus the probability of the
             right class) and ``"focal"`` compare logits with a one-hot vector, or with a class
-            number where the target has one feature; one that is no class is an error on the CPU,
-            and costs nan on a GPU. ``"focal"`` is what the class adds to the focal loss of
-            independent logits (alpha 0.25, gamma 2) of a slot without object.
+            number where the target has one feature (of a single class 0 or 1, which is its one-hot
+            vector); one that is no class is an error on the CPU, and costs nan on a GPU.
+            ``"focal"`` is what the class adds to the focal loss of independent logits (alpha 0.25,
+            gamma 2) of a slot without object.
             ``"binary_cross_entropy"`` compares logits with 0 and 1.
         weight: Factor of this part.
         target: Which features of the target; None: the same as of the prediction.
@@ -149,11 +150,13 @@ def _by_feature(left: Tensor, right: Tensor, add: Callable[[Tensor, Tensor], Ten
 
 
 def _as_one_hot(logits: Tensor, target: Tensor) -> Tensor:
-    if target.shape[-1] == logits.shape[-1]:
+    if target.shape[-1] > 1:
         return target
     dtype = torch.promote_types(target.dtype, torch.float32)  # bfloat16 stops counting at 256
     classes = torch.arange(logits.shape[-1], dtype=dtype, device=logits.device)
     chosen = target.to(dtype) == classes
+    if len(classes) == 1:  # its number is 0, and its one-hot vector 1
+        chosen = chosen | (target == 1)
     known = chosen.any(dim=-1, keepdim=True)
     # Reading values makes a GPU wait, so there a wrong number gives costs of nan, which the
     # matching refuses. On the CPU it can be named.
@@ -165,16 +168,26 @@ def _as_one_hot(logits: Tensor, target: Tensor) -> Tensor:
     return chosen.to(logits).masked_fill(~known, torch.nan)
 
 
+def _of_class(scores: Tensor, target: Tensor) -> Tensor:
+    """The score of the right class: (.., N, C) and (.., M, 1 or C) to (.., N, M)."""
+    return scores @ _as_one_hot(scores, target).mT
+
+
+def _bounded(scores: Tensor) -> Tensor:
+    """Without -inf, as of a class that cannot be: times 0, where another is right, it is nan."""
+    return scores.clamp(min=torch.finfo(scores.dtype).min / 2)
+
+
 def _cross_entropy(logits: Tensor, target: Tensor) -> Tensor:
-    return -(log_softmax(logits, dim=-1) @ _as_one_hot(logits, target).mT)
+    return -_of_class(_bounded(log_softmax(logits, dim=-1)), target)
 
 
 def _minus_probability(logits: Tensor, target: Tensor) -> Tensor:
-    return -(logits.softmax(dim=-1) @ _as_one_hot(logits, target).mT)
+    return -_of_class(logits.softmax(dim=-1), target)
 
 
 def _focal(logits: Tensor, target: Tensor) -> Tensor:
-    return focal_cost(logits) @ _as_one_hot(logits, target).mT
+    return _of_class(focal_cost(_bounded(logits)), target)
 
 
 def focal_cost(logits: Tensor) -> Tensor:

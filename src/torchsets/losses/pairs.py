@@ -115,8 +115,8 @@ def pair_sets(
     check_element(element)
     refuse_recording("a loss between sets" if names is _NAMES else "nearest_neighbours")
     ours, theirs, their_mask, our_mask = names
-    _check_is_tensor(prediction, name=ours)
-    _check_is_tensor(target, name=theirs)
+    check_is_tensor(prediction, name=ours)
+    check_is_tensor(target, name=theirs)
     if prediction.ndim < 3:
         raise ValueError(f"{ours} must have shape (*S, B, N, D), got {tuple(prediction.shape)}")
     check_floating(prediction, name=ours)
@@ -145,7 +145,8 @@ def pair_sets(
     )
 
 
-def _check_is_tensor(value: object, *, name: str) -> None:
+def check_is_tensor(value: object, *, name: str) -> None:
+    """Raise ``TypeError`` unless it is a tensor; for the results of our own it names the cure."""
     if isinstance(value, Tensor):
         return
     cure = ""

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import pad
 
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_padded_sets, check_shape
 from torchsets.padded import SetPrediction, fill_padding
 
 SetLoss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -79,6 +79,7 @@ class SetPredictionLoss(nn.Module):
         if loss.ndim == 2:
             loss = loss.mean(dim=0)
         if representation is not None:
+            check_shape(representation, tuple(loss.shape), name="representation", letters="(B,)")
             loss = loss + self.weight * representation
         return loss
 

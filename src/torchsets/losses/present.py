@@ -7,7 +7,7 @@ from torch.nn.functional import smooth_l1_loss
 from torchsets._checks import check_floating, check_padded_sets, check_shape
 from torchsets.losses.chamfer import chamfer_costs
 from torchsets.losses.elements import Element
-from torchsets.losses.pairs import pair_sets
+from torchsets.losses.pairs import check_is_tensor, pair_sets
 
 LEAST_WEIGHT = 0.1
 
@@ -32,8 +32,13 @@ def set_size_loss(presence: Tensor, sizes: Tensor) -> Tensor:
         tensor([0.0000, 0.2500, 0.2500])
     """
     check_floating(presence, name="presence")
-    doubt = 4 * (presence * (1 - presence)).square().sum(dim=-1)
-    return (_huber(presence.sum(dim=-1) - sizes) + doubt) / max(1, presence.shape[-1])
+    if presence.ndim < 2:
+        raise ValueError(f"presence must have shape (*S, B, N), got {tuple(presence.shape)}")
+    check_shape(sizes, tuple(presence.shape[-2:-1]), name="sizes", letters="(B,)")
+    wide = presence.to(torch.promote_types(presence.dtype, torch.float32))  # it counts
+    doubt = 4 * (wide * (1 - wide)).square().sum(dim=-1)
+    loss = (_huber(wide.sum(dim=-1) - sizes) + doubt) / max(1, presence.shape[-1])
+    return loss.to(presence.dtype)
 
 
 def present_chamfer_loss(
@@ -83,6 +88,8 @@ def present_chamfer_loss(
     """
     if element not in ("squared", "huber"):
         raise ValueError(f'element must be "squared" or "huber", got {element!r}')
+    check_is_tensor(prediction, name="prediction")
+    check_is_tensor(target, name="target")
     mask = check_padded_sets(target, target_mask, name="target", mask_name="target_mask")
     check_shape(presence, tuple(prediction.shape[:-1]), name="presence", letters="(*S, B, N)")
     check_floating(presence, name="presence")

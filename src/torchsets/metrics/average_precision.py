@@ -103,7 +103,8 @@ def pairwise_average_precision(
     real, real_targets = masks
 
     def closeness(part: slice) -> Tensor:
-        return pairs[part] if largest else -pairs[part]
+        close = _widen(pairs[part])
+        return close if largest else -close
 
     return _average_precision(closeness, thresholds, largest, scores, real, real_targets)
 
@@ -148,7 +149,8 @@ def box_average_precision(
     real = _check(boxes, scores, targets, target_mask, mask, 4, name="boxes")
 
     def closeness(part: slice) -> Tensor:
-        return box_iou(boxes[part], targets[part], real[part], target_mask[part])
+        sides = _widen(boxes[part]), _widen(targets[part])
+        return box_iou(*sides, real[part], target_mask[part])
 
     return _average_precision(closeness, thresholds, True, scores, real, target_mask)
 
@@ -198,7 +200,8 @@ def state_average_precision(
     kind, target_kind = _attributes(states), _attributes(targets)
 
     def closeness(part: slice) -> Tensor:
-        offset = states[part, :, None, POSITION] - targets[part, None, :, POSITION]
+        places, others = _widen(states[part, :, POSITION]), _widen(targets[part, :, POSITION])
+        offset = places.unsqueeze(2) - others.unsqueeze(1)
         same = kind[part].unsqueeze(2) == target_kind[part].unsqueeze(1)
         distance = STATE_SCALE * torch.linalg.vector_norm(offset, dim=-1)
         return torch.where(same, -distance, -torch.inf)
@@ -217,6 +220,7 @@ def _average_precision(
     """Average precision (T,) from how close predictions are to targets, for a slice of images."""
     best, target = _best_targets(closeness, real, target_mask)
     bars = torch.as_tensor(thresholds, dtype=best.dtype, device=best.device)
+    check_shape(bars, (None,), name="thresholds", letters="(T,)")
     bars = bars if largest else -bars
     right = (best >= bars[:, None, None]) & (best > -torch.inf)  # (T, I, N)
     return _rank_and_score(right, target, scores, real, target_mask)
@@ -261,7 +265,12 @@ def _rank_and_score(
     found = hits.cumsum(dim=1).to(torch.float64)
     total = target_mask.sum().clamp(min=1)
     result = average_precision(found / total, found / (rank + 1))
-    return result.to(scores.dtype)
+    return result.to(torch.promote_types(scores.dtype, torch.float32))
+
+
+def _widen(numbers: Tensor) -> Tensor:
+    """In float32 at least: rounded to half precision, a distance may cross a threshold."""
+    return numbers.to(torch.promote_types(numbers.dtype, torch.float32))
 
 
 def _attributes(states: Tensor) -> Tensor:

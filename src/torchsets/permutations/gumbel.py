@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets.permutations.sinkhorn import sinkhorn
+from torchsets.permutations.sinkhorn import check_scores, sinkhorn
 
 
 class GumbelSinkhorn(nn.Module):
@@ -47,6 +47,7 @@ class GumbelSinkhorn(nn.Module):
         generator: torch.Generator | None = None,
     ) -> Tensor:
         """Scores (B, N, N) and mask (B, N) to soft permutations (B, N, N)."""
+        check_scores(scores, mask)
         if self.training and self.noise > 0:
             # Minus the logarithm of an exponential variable is a Gumbel variable.
             draw = torch.empty_like(scores).exponential_(generator=generator).log()

@@ -45,7 +45,7 @@ def optimise_permutation(
             (B, 2, N, N), see :func:`ordering_cost`. Each matrix is scaled to Frobenius norm 1,
             unless all its entries are below 1e-35.
         steps: Number of gradient steps; 0 only normalises the initial scores.
-        step_size: Length of a step; its absolute value counts.
+        step_size: Length of a step, one number for all sets; its absolute value counts.
         initial: Scores of element i at position k to start from, (B, N, N). None: all 0.
         grid: Rows and columns, if positions form a grid.
         mask: True where an element is real, (B, N), bool. None: all are real.
@@ -177,7 +177,10 @@ def _check(
     check_costs(costs, grid)
     if steps < 0:
         raise ValueError(f"steps must be at least 0, got {steps}")
-    if isinstance(step_size, float) and not math.isfinite(step_size):
+    if isinstance(step_size, Tensor):
+        if step_size.numel() != 1:
+            raise ValueError(f"step_size must be one number, got {tuple(step_size.shape)}")
+    elif not math.isfinite(step_size):
         raise ValueError(f"step_size must be finite, got {step_size}")
     if mask is not None:
         if grid is not None:

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchsets._autograd import Context, fast_or_plain, relu_backward
+from torchsets._autograd import Context, differentiate_plainly, fast_or_plain, relu_backward
 from torchsets._checks import check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
@@ -136,11 +136,9 @@ class _Compare(torch.autograd.Function):
     def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         left, right, weight, bias = ctx.saved_tensors
         (cotangent,) = cotangents
-        if torch.is_grad_enabled():  # a gradient of the gradient is wanted
-            costs = _compare_at_once(left, right, weight, bias)
-            inputs = [left, right, weight, bias]
-            return torch.autograd.grad(costs, inputs, cotangent, create_graph=True)
         with torch.autocast(cotangent.device.type, enabled=False):
+            if torch.is_grad_enabled():  # a gradient of the gradient is wanted
+                return differentiate_plainly(ctx, _compare_at_once, cotangent, inputs=4)
             return *_differentiate(left, right, weight, cotangent), torch.zeros_like(bias)
 
 

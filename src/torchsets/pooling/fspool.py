@@ -181,13 +181,13 @@ class FSUnpool(nn.Module):
         Returns:
             The sets, (B, N, D), with zeros at padding.
         """
+        check_shape(vector, (None, len(self.weight)), name="vector", letters="(B, D)")
         batch, features = vector.shape
         relaxed = order.is_floating_point()
         slots = order.shape[-1] if relaxed else order.shape[1]
         expected = (batch, features, slots, slots) if relaxed else (batch, slots, features)
         letters = "(B, D, N, N)" if relaxed else "(B, N, D)"
         check_shape(order, expected, name="order", letters=letters)
-        check_shape(vector, (None, len(self.weight)), name="vector", letters="(B, D)")
         if mask is not None:
             check_mask(mask, torch.Size((batch, slots)), of="order")
         exact = exact_dtype(vector, self.weight)
