@@ -182,7 +182,7 @@ def test_suppression_agrees_with_a_loop(seed, size, side, threshold):
 
 
 def test_suppression_of_several_blocks_agrees_with_a_loop(generator):
-    boxes, scores = random_boxes(300, generator=generator), torch.rand(300, generator=generator)
+    boxes, scores = random_boxes(150, generator=generator), torch.rand(150, generator=generator)
     expected = greedy_loop(boxes, scores, 0.4)
     assert non_maximum_suppression(boxes, scores, threshold=0.4).equal(expected)
 

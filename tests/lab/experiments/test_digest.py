@@ -1,9 +1,7 @@
 """The digest of an experiment's code sees what can change its numbers, and nothing else."""
 
 import ast
-import dataclasses
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
@@ -11,8 +9,6 @@ import pytest
 import torchsets
 from torchsets.lab.experiments import digest, experiments
 from torchsets.lab.experiments.digest import code_digest, definitions
-from torchsets.lab.experiments.values import config_to_json
-from torchsets.lab.records import Recorder
 
 ROOT = Path(torchsets.__file__).parent
 NAMES = list(experiments())
@@ -69,9 +65,13 @@ def package(empty):
     return empty
 
 
-def test_the_same_code_has_the_same_digest_wherever_it_is(package, monkeypatch):
-    before = package.digests()
-    monkeypatch.setattr(digest, "_ROOT", ROOT)
+@pytest.fixture(scope="module")
+def before():
+    """The digests of the sources as they are."""
+    return Package(ROOT).digests()
+
+
+def test_the_same_code_has_the_same_digest_wherever_it_is(before, package):
     assert package.digests() == before
 
 
@@ -138,14 +138,12 @@ def test_the_same_code_has_the_same_digest_wherever_it_is(package, monkeypatch):
         ),
     ],
 )
-def test_what_cannot_change_a_number_is_not_seen(package, file, old, new):
-    before = package.digests()
+def test_what_cannot_change_a_number_is_not_seen(before, package, file, old, new):
     package.change(file, old, new)
     assert package.digests() == before
 
 
-def test_another_function_of_a_file_is_not_seen(package):
-    before = package.digests()
+def test_another_function_of_a_file_is_not_seen(before, package):
     package.touch("lab/training/loop.py", "linear_decay")
     changed = {name for name, one in package.digests().items() if one != before[name]}
     assert "dspn-polygons" in changed  # its learning rate decays
@@ -153,8 +151,7 @@ def test_another_function_of_a_file_is_not_seen(package):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_its_own_code_is_seen_and_that_of_others_is_not(package, name):
-    before = package.digests()
+def test_its_own_code_is_seen_and_that_of_others_is_not(before, package, name):
     module, _, function = experiments()[name].run.partition(":")
     package.touch(Path(*module.split(".")[1:]).with_suffix(".py"), function)
     changed = {one for one, code in package.digests().items() if code != before[one]}
@@ -170,8 +167,7 @@ def test_its_own_code_is_seen_and_that_of_others_is_not(package, name):
     ],
     ids=["optimiser step", "default of a setting", "seed"],
 )
-def test_a_change_in_the_training_loop_is_seen_by_all(package, file, old, new):
-    before = package.digests()
+def test_a_change_in_the_training_loop_is_seen_by_all(before, package, file, old, new):
     package.change(file, old, new)
     after = package.digests()
     unseen = [name for name in NAMES if after[name] == before[name]]
@@ -203,8 +199,7 @@ POLYGONS, COUNTING, SORTING = {"polygons", "dspn-polygons"}, {"count-toy"}, {"so
         ("lab/experiments/sorting/configs.py", "Training", SORTING),
     ],
 )
-def test_a_change_deep_below_is_seen_by_those_that_use_it(package, file, name, expected):
-    before = package.digests()
+def test_a_change_deep_below_is_seen_by_those_that_use_it(before, package, file, name, expected):
     package.touch(file, name)
     after = package.digests()
     changed = {one for one in NAMES if after[one] != before[one]}
@@ -220,57 +215,9 @@ def test_a_change_deep_below_is_seen_by_those_that_use_it(package, file, name, e
         ("lab/experiments/polygons/decode.py", "eps=1e-12", "eps=1e-11", "dspn-polygons"),
     ],
 )
-def test_a_changed_default_or_constant_is_seen(package, file, old, new, name):
-    before = package.digests()
+def test_a_changed_default_or_constant_is_seen(before, package, file, old, new, name):
     package.change(file, old, new)
     assert package.digests()[name] != before[name]
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_whatever_runs_is_among_the_definitions(name, tmp_path):
-    """Follow a real run: a function that only a look-up at run time can find would be missed."""
-    experiment = experiments()[name]
-    fields = {field.name for field in dataclasses.fields(experiment.config)}
-    config = experiment.config_at("smoke", **({"steps": 2} if "steps" in fields else {}))
-    run = experiment.load()
-    config_json = config_to_json(config)
-    recorder = Recorder.start(tmp_path, experiment=name, scale="smoke", config=config_json)
-    called = calls_of(lambda: run(config, recorder))
-    recorder.close()
-    assert len(called) > 30
-    assert called <= set(definitions(experiment.run))
-
-
-def calls_of(function):
-    """The definitions of torchsets that a call uses, except while it draws or records."""
-    modules = {
-        str(path): "torchsets." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
-        for path in ROOT.rglob("*.py")
-    }
-    found, seen = set(), set()
-
-    def note(frame, event, argument):
-        code = frame.f_code
-        module = modules.get(code.co_filename)
-        if event != "call" or module is None or code in seen:
-            return
-        caller = frame
-        while caller is not None:
-            above = modules.get(caller.f_code.co_filename)
-            if above is not None and not digest._counts(above):
-                return
-            caller = caller.f_back
-        seen.add(code)
-        name = code.co_qualname.split(".")[0]
-        if not name.startswith("<"):  # a module that is imported, a lambda of its top level
-            found.add((module.removesuffix(".__init__"), name))
-
-    sys.setprofile(note)
-    try:
-        function()
-    finally:
-        sys.setprofile(None)
-    return found
 
 
 RUN = "torchsets.main:run"

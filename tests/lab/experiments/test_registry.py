@@ -6,22 +6,27 @@ import math
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
+import torchsets
 from torchsets._catalogue import DATASETS
 from torchsets.lab.experiments import (
     SCALES,
     SUBJECTS,
+    digest,
     experiments,
     find_experiment,
     find_table,
     tables,
 )
+from torchsets.lab.experiments.digest import definitions
 from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.values import config_from_json, config_to_json
 from torchsets.lab.reports import draw_figure, thesis_tables
 
+ROOT = Path(torchsets.__file__).parent
 NAMES = list(experiments())
 TABLES = list(tables())
 FOLDER_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9 _.=+,-]*")
@@ -131,12 +136,21 @@ def test_a_declaration_needs_no_torch(subject):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_it_runs_for_two_steps_without_any_data_file_and_can_be_drawn(name, tmp_path, monkeypatch):
+def test_it_runs_without_any_data_file_and_can_be_drawn(name, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHSETS_DATA", str(tmp_path / "nothing"))
     experiment = find_experiment(name)
     changes = {"steps": 2} if "steps" in fields_of(experiment) else {}
     config = experiment.config_at("smoke", **changes)
+    train, called = experiment.load(), set()
+    monkeypatch.setattr(
+        type(experiment),
+        "load",
+        lambda self: lambda *given: called.update(calls_of(lambda: train(*given))),
+    )
     run = run_experiment(name, config, scale="smoke", folder=tmp_path / "run")
+    # A function that only a look-up at run time can find would be missed by the code's digest.
+    assert len(called) > 30
+    assert called <= set(definitions(experiment.run))
     assert run.complete
     assert run.cells
     assert run.figures
@@ -148,9 +162,42 @@ def test_it_runs_for_two_steps_without_any_data_file_and_can_be_drawn(name, tmp_
         if key in thesis_tables() or cell.value is not None:  # our own may say: no number
             assert math.isfinite(cell.value)
     assert any(table.shows(cell.table) for table in experiment.tables for cell in run.cells)
-    for figure_name, figure in run.figures.items():
-        assert draw_figure(figure_name, figure).lstrip().startswith("<svg")
+    kinds = {type(figure.figure): figure_name for figure_name, figure in run.figures.items()}
+    for figure_name in kinds.values():  # one of each kind: those of a kind are drawn alike
+        assert draw_figure(figure_name, run.figures[figure_name]).lstrip().startswith("<svg")
     assert not (tmp_path / "nothing").exists()
+
+
+def calls_of(function):
+    """The definitions of torchsets that a call uses, except while it draws or records."""
+    modules = {
+        str(path): "torchsets." + ".".join(path.relative_to(ROOT).with_suffix("").parts)
+        for path in ROOT.rglob("*.py")
+    }
+    found, seen = set(), set()
+
+    def note(frame, event, argument):
+        code = frame.f_code
+        module = modules.get(code.co_filename)
+        if event != "call" or module is None or code in seen:
+            return
+        caller = frame
+        while caller is not None:
+            above = modules.get(caller.f_code.co_filename)
+            if above is not None and not digest._counts(above):
+                return
+            caller = caller.f_back
+        seen.add(code)
+        name = code.co_qualname.split(".")[0]
+        if not name.startswith("<"):  # a module that is imported, a lambda of its top level
+            found.add((module.removesuffix(".__init__"), name))
+
+    sys.setprofile(note)
+    try:
+        function()
+    finally:
+        sys.setprofile(None)
+    return found
 
 
 def test_an_unknown_name_or_key_names_the_nearest():
