@@ -1,5 +1,6 @@
 import hashlib
 import os
+import socket
 import threading
 from functools import partial
 from http.server import HTTPServer, SimpleHTTPRequestHandler
@@ -58,3 +59,28 @@ def test_a_mistyped_data_folder_is_named_and_not_created(tmp_path, monkeypatch):
     with pytest.raises(FileNotFoundError, match=r"TORCHSETS_DATA is .*tpyo, which is no folder"):
         find_file(tmp_path / "tpyo" / "mnist" / "file", md5="0" * 32, mirrors=[])
     assert not (tmp_path / "tpyo").exists()
+
+
+@pytest.mark.parametrize(
+    "answer",
+    [
+        b"<html>please log in</html>\r\n",
+        b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nff\r\ncut off",
+    ],
+    ids=["no HTTP", "cut off"],
+)
+def test_after_a_broken_answer_the_next_mirror_is_asked(tmp_path, server, answer):
+    with socket.create_server(("127.0.0.1", 0)) as listening:
+
+        def speak():
+            connection, _ = listening.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(answer)
+
+        threading.Thread(target=speak, daemon=True).start()
+        broken = f"http://127.0.0.1:{listening.getsockname()[1]}"
+        (tmp_path / "served" / "file").write_bytes(b"right")
+        md5 = hashlib.md5(b"right", usedforsecurity=False).hexdigest()
+        path = find_file(tmp_path / "cache" / "file", md5=md5, mirrors=[broken, server])
+    assert path.read_bytes() == b"right"

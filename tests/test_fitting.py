@@ -106,3 +106,30 @@ def test_an_unknown_device_is_an_error():
     with pytest.raises(ValueError, match="device 'abacus' is not available"):
         find_device("abacus")
     assert find_device("cpu") == CPU
+
+
+def test_the_last_step_is_looked_at_too():
+    model, optimiser = line()
+    optimiser.param_groups[0]["lr"] = float("inf")
+    options = dict(epochs=1, batch_size=4, generator=torch.Generator())
+    with pytest.raises(FloatingPointError, match="got nan in epoch 1; lower"):
+        fit_epochs(model, optimiser, lambda index: model.weight.sum(), 4, **options)
+
+
+def test_a_broken_validation_loss_is_told():
+    model, optimiser = line()
+    options = dict(epochs=3, batch_size=4, generator=torch.Generator(), patience=1)
+    with pytest.raises(FloatingPointError, match="got nan in epoch 1; lower"):
+        fit_epochs(
+            model,
+            optimiser,
+            lambda index: model.weight.sum(),
+            4,
+            validate=lambda: float("nan"),
+            **options,
+        )
+
+
+def test_a_device_without_numbers_is_refused():
+    with pytest.raises(ValueError, match="device 'meta' is not available: it holds no numbers"):
+        find_device("meta")

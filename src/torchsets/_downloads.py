@@ -4,6 +4,7 @@ import hashlib
 import os
 import urllib.request
 from collections.abc import Sequence
+from http.client import HTTPException
 from pathlib import Path
 
 _SECONDS = 60
@@ -40,8 +41,8 @@ def find_file(path: Path, *, md5: str, mirrors: Sequence[str]) -> Path:
         try:
             _download(f"{mirror.rstrip('/')}/{path.name}", path, md5)
             return path
-        except (OSError, ValueError) as error:
-            failures.append(f"{mirror} ({error})")
+        except (OSError, ValueError, HTTPException) as error:  # the last: no HTTP, or cut off
+            failures.append(f"{mirror} ({error or type(error).__name__})")
     raise OSError(
         f"{path} is missing and could not be downloaded from {' or '.join(failures)}; put it "
         "there yourself, or set TORCHSETS_DATA to the folder that holds "

@@ -126,7 +126,7 @@ def fit_epochs(
     per_epoch = math.ceil(count / batch_size)
     steps = OptimiserSteps(model, optimiser, steps=epochs * per_epoch, schedule=schedule, clip=clip)
     history: list[Line] = []
-    best, kept = math.inf, None
+    best, kept, waited = math.inf, None, 0
     batches: tuple[Tensor, ...] = ()
     total: Tensor | float = 0.0
 
@@ -151,6 +151,7 @@ def fit_epochs(
         _check_finite(line["loss"], step // per_epoch)
         if validate is not None:
             line["valid_loss"] = value = _evaluate(model, validate)
+            _check_finite(value, step // per_epoch)
             if value < best:
                 best, kept = value, copy.deepcopy(model.state_dict())
                 waited = 0
@@ -163,6 +164,8 @@ def fit_epochs(
     if kept is not None:
         model.load_state_dict(kept)
     model.eval()
+    if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
+        _check_finite(math.nan, len(history))  # by the last step, whose loss nobody has seen
     return history
 
 
@@ -196,7 +199,10 @@ def find_device(name: str) -> torch.device:
     if name == "auto":
         name = "cuda" if torch.cuda.is_available() else "cpu"
     try:
-        return torch.empty(0, device=name).device
+        device = torch.empty(0, device=name).device
+        if device.type == "meta":
+            raise RuntimeError("it holds no numbers")
+        return device
     except (RuntimeError, AssertionError, NotImplementedError) as error:
         first = str(error).splitlines()[0]
         raise ValueError(f"device {name!r} is not available: {first}") from None

@@ -49,6 +49,8 @@ def pytest_collection_modifyitems(
     """Add the tests of ``--set-laws``."""
     features = config.getoption("--set-features")
     equivariant = config.getoption("--set-equivariant")
+    if features < 1:
+        raise pytest.UsageError(f"--set-features must be at least 1, got {features}")
     for address in config.getoption("--set-laws"):
         for name, function in _named(address, _build(address)):
             for law in _laws(equivariant):
@@ -140,7 +142,13 @@ def _build(address: str) -> Any:
         ) from error
     with torch.random.fork_rng(devices=[]):
         torch.manual_seed(0)
-        return factory()
+        try:
+            return factory()
+        except Exception as error:
+            raise pytest.UsageError(
+                f"--set-laws {address} must be a factory, which returns the function to check; "
+                f"calling it without arguments gave {type(error).__name__}: {error}"
+            ) from error
 
 
 def _named(address: str, built: Any) -> list[tuple[str, Any]]:

@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from torchsets._catalogue import CIFAR10
-from torchsets.data import CIFAR10_COLOURS, cifar10_images
+from torchsets.data import CIFAR10_COLOURS, cifar, cifar10_images
 
 FOLDER = "cifar-10-batches-bin"
 
@@ -98,6 +98,24 @@ def test_a_truncated_archive_is_refused(home, share):
     with pytest.raises(
         ValueError, match=r"must be a whole .tar.gz file, got one with: .*remove it"
     ):
+        cifar10_images("test", mirrors=[])
+
+
+def test_a_link_in_the_archive_is_no_batch(home):
+    content = io.BytesIO()
+    with tarfile.open(fileobj=content, mode="w:gz") as writer:
+        link = tarfile.TarInfo(f"{FOLDER}/test_batch.bin")
+        link.type, link.linkname = tarfile.SYMTYPE, "test_batch.bin"
+        writer.addfile(link)
+    (home / "cifar-10-binary.tar.gz").write_bytes(content.getvalue())
+    with pytest.raises(ValueError, match="got no such file in it"):
+        cifar10_images("test", mirrors=[])
+
+
+def test_a_bomb_is_not_unpacked(home, monkeypatch):
+    write(home, {"test_batch.bin": records(400, 0).tobytes()}, packed=True)
+    monkeypatch.setattr(cifar, "_LARGEST", 1 << 20)
+    with pytest.raises(ValueError, match="got one with: more than 1 MB unpacked"):
         cifar10_images("test", mirrors=[])
 
 

@@ -120,6 +120,7 @@ def test_the_scenes_of_the_test_split_are_not_public():
         ((1, "relationships"), {}),
         ((1, "objects"), 5),
         ((1, "image_index"), "x"),
+        ((1, "image_index"), 10**30),
     ],
 )
 def test_another_form_is_refused(tmp_path, path, value):
@@ -131,6 +132,13 @@ def test_another_form_is_refused(tmp_path, path, value):
     place[last] = value
     with pytest.raises(ValueError, match="must hold scenes in CLEVR's form"):
         read_clevr_scenes(write(tmp_path / "scenes.json", scenes))
+
+
+def test_endless_nesting_is_refused(tmp_path):
+    path = tmp_path / "scenes.json"
+    path.write_text('{"scenes": [' + "[" * 100_000)
+    with pytest.raises(ValueError, match="nested too deeply"):
+        read_clevr_scenes(path)
 
 
 def test_a_cut_off_file_is_refused(tmp_path):

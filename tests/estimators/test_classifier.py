@@ -14,6 +14,7 @@ from torch import nn
 from torchsets import SetBatch, Sets
 from torchsets.encoders import DeepSets
 from torchsets.estimators import ElementTransformer, SetClassifier, SetStatistics
+from torchsets.estimators.trained import moments, scale_sets
 from torchsets.mlp import MLP
 from torchsets.pooling import SumPool
 
@@ -203,3 +204,76 @@ def test_targets_are_checked(data):
         SetClassifier().predict(X)
     with pytest.raises(FloatingPointError, match=r"loss must be finite, got .* lower"):
         SetClassifier(learning_rate=1e30, hidden=4, max_epochs=9).fit(X, y)
+
+
+def test_times_in_seconds_keep_their_digits():
+    rng = np.random.default_rng(0)
+    gaps, starts = rng.integers(0, 2, 60), rng.integers(0, 10**6, 60)
+    sets = [
+        1.7e9 + np.array([[start], [start + (20 if gap else 2)]], dtype=np.float64)
+        for gap, start in zip(gaps, starts, strict=True)
+    ]
+    model = SetClassifier("max", standardise=False, max_epochs=1, random_state=0)
+    read = model._read(sets, reset=True)
+    assert torch.equal(read.values.diff(dim=0)[::2].flatten(), torch.tensor(2.0 + 18 * gaps))
+    scaled = scale_sets(read, *moments(read.values))
+    apart = scaled.values.diff(dim=0)[::2].flatten()
+    assert apart[gaps == 1].min() > 5 * apart[gaps == 0].max()  # 10 times, in float32
+
+
+def test_features_must_come_in_the_order_of_training():
+    columns = {"k": [0, 0, 1, 1], "a": [1.0, 2, 3, 4], "b": [10.0, 20, 30, 40]}
+    swapped = {name: columns[name] for name in ("k", "b", "a")}
+    fitted = SetClassifier(**SMALL).fit(Sets.from_table(columns, by="k"), [0, 1])
+    with pytest.raises(ValueError, match=r"feature names should match .*: a, b, got b, a"):
+        fitted.predict(Sets.from_table(swapped, by="k"))
+    assert len(fitted.predict(Sets.from_table(columns, by="k").values.view(2, 2, 2))) == 2
+
+
+def test_tiny_and_huge_weights_mean_the_same(data):
+    sets, y = data
+    expected = SetClassifier(**SMALL).fit(sets, y).predict_proba(sets)
+    for weight in (1e-60, 1e60):
+        fitted = SetClassifier(**SMALL).fit(sets, y, sample_weight=np.full(len(y), weight))
+        assert np.array_equal(fitted.predict_proba(sets), expected)
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ({"few": 0, "many": 0}, "class_weight times sample_weight must be above 0 for some"),
+        ({"few": -1, "many": 1}, "class_weight times sample_weight must be finite and not neg"),
+    ],
+)
+def test_weights_of_classes_are_checked(weights, message, data):
+    with pytest.raises(ValueError, match=message):
+        SetClassifier(**SMALL, class_weight=weights).fit(*data)
+
+
+def test_a_part_without_a_weighted_class_is_learned(data):
+    sets, y = data
+    model = SetClassifier(**SMALL, class_weight={"many": 5.0})
+    model.partial_fit(sets, y, classes=["few", "many"])
+    few = [one for one, kind in zip(sets, y, strict=True) if kind == "few"]
+    assert model.partial_fit(few, ["few"] * len(few)).n_iter_ == 2
+
+
+def test_what_fails_changes_nothing(data):
+    sets, y = data
+    fitted = SetClassifier(**SMALL).fit(sets, y)
+    wider = [np.zeros((2, 3)) for _ in y]
+    with pytest.raises(ValueError, match="pooling must be one of"):
+        fitted.set_params(pooling="nope").fit(wider, y)
+    assert fitted.n_features_in_ == 2
+    new = SetClassifier(**SMALL)
+    with pytest.raises(ValueError, match="y must be among classes"):
+        new.partial_fit(sets, y, classes=["few", "other"])
+    with pytest.raises(NotFittedError):
+        new.predict(sets)
+
+
+def test_numbers_too_large_for_the_network_are_named():
+    sets, y = [np.full((1, 1), 10.0 ** (100 + kind)) for kind in (0, 1)], [0, 1]
+    with pytest.raises(ValueError, match="must fit float32 when they are scaled, got 1e"):
+        SetClassifier(**SMALL, standardise=False).fit(sets, y)
+    assert SetClassifier(**SMALL).fit(sets, y).predict(sets).tolist() == [0, 1]

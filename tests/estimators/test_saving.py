@@ -5,6 +5,7 @@ import sys
 import numpy as np
 import pytest
 import torch
+from safetensors import safe_open
 from safetensors.torch import save_file
 from torch import nn
 
@@ -112,3 +113,25 @@ def test_what_json_cannot_hold_is_not_saved(sets, tmp_path):
 def test_importing_torchsets_imports_no_scikit_learn():
     code = "import sys, torchsets, torchsets.fitting; sys.exit('sklearn' in sys.modules)"
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda h: h["parameters"].update(heads=3), "unexpected keyword argument 'heads'"),
+        (lambda h: h["fitted"].update(predict=3), "it has no predict"),
+        (lambda h: h["fitted"].pop("classes_"), "classes_"),
+        (lambda h: h["fitted"].pop("mean_"), "mean_ missing"),
+        (lambda h: h.update(parameters=[1]), "no attribute 'items'"),
+        (lambda h: h.update(fitted=None), "no attribute 'items'"),
+    ],
+)
+def test_a_changed_header_is_told(change, message, sets, tmp_path):
+    SetClassifier(**SMALL).fit(sets, [len(one) % 2 for one in sets]).save(tmp_path / "model")
+    with safe_open(tmp_path / "model", framework="pt") as file:
+        header = json.loads(file.metadata()["torchsets estimator"])
+        tensors = {name: file.get_tensor(name) for name in file.keys()}
+    change(header)
+    save_file(tensors, tmp_path / "other", {"torchsets estimator": json.dumps(header)})
+    with pytest.raises(ValueError, match=f"does not fit SetClassifier of torchsets .*{message}"):
+        SetClassifier.load(tmp_path / "other")

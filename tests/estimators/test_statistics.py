@@ -44,3 +44,10 @@ def test_names_of_features_are_kept():
     assert fitted.feature_names_in_.tolist() == ["mass", "charge"]
     assert fitted.get_feature_names_out().tolist() == ["max_mass", "max_charge", "size"]
     assert not hasattr(fitted.fit(SETS), "feature_names_in_")
+
+
+def test_large_numbers_keep_their_digits():
+    sets = [np.array([[16777217], [16777217]]), 1.7e9 + np.array([[0.0], [20.0]])]
+    found = SetStatistics(["sum", "max", "std"], size=False).fit_transform(sets)
+    assert found[0].tolist() == [33554434.0, 16777217.0, 0.0]
+    assert found[1, 2] == 10.0

@@ -92,6 +92,14 @@ def test_images_without_boxes_have_no_pairs():
     assert DetrMatcher()(outputs, targets) == []
 
 
+def test_an_empty_list_of_labels_has_no_type():
+    outputs, targets = draw([3, 0])
+    expected = DetrMatcher()(outputs, targets)
+    targets[1]["class_labels"] = torch.tensor([])  # float32, as torch makes it
+    assert_same_pairs(DetrMatcher()(outputs, targets), expected)
+    assert DetrMatcher().match_layers([], targets) == []
+
+
 def test_an_image_gives_the_same_pairs_alone():
     outputs, targets = draw([3, 9, 1])
     together = DetrMatcher(1, 5, 2)(outputs, targets)
@@ -127,6 +135,8 @@ def test_half_precision_and_gradients_do_no_harm():
             r"got \(2, 12, 5\) and \(2, 12, 3",
         ),
         (lambda o, t: t[1].update(boxes=torch.zeros(1, 4)), r"\(2,\) and \(1, 4\) in image 1"),
+        (lambda o, t: t[1].update(class_labels=torch.tensor([0, 9])), "from 0 to 4, got 0 to 9"),
+        (lambda o, t: t[1].update(class_labels=torch.tensor([0, -1])), "from 0 to 4, got -1 to"),
     ],
 )
 def test_mistakes_are_named(change, message):

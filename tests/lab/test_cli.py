@@ -97,7 +97,7 @@ def test_the_help_of_an_experiment_shows_its_fields(tmp_path):
         (["run", "polygons", "--steps=3"], "has no field '--steps'; did you mean 'steps'?"),
         (["run", "polygons", "steps"], "fields are written field=value, got 'steps' alone"),
         (["run", "polygons", "steps=-5"], "steps must be at least 1, got -5"),
-        (["run", "polygons", "--config", "no.json"], "No such file or directory: 'no.json'"),
+        (["run", "polygons", "--config", "no.json"], "there is no file no.json"),
         (["run", "polygons", "steps=many"], "steps must be int, got 'many'"),
         (["run", "polygons", "--resume", "nowhere"], "must be a run folder with a config.json"),
         (
@@ -250,12 +250,13 @@ def test_a_missing_extra_names_the_command_that_installs_it(finished):
 
 
 def test_a_configuration_may_come_as_json(tmp_path):
-    config = {"sizes": [4], "models": ["random"], "zeroed_sizes": [], "enlarged_sizes": []}
-    (tmp_path / "my config.json").write_text(json.dumps({**config, "test_sets": 8}))
-    done = call("run", "polygons", "--config", "my config.json", "--out", "run", cwd=tmp_path)
+    config = {"models": ["random"], "zeroed_sizes": [], "test_sets": 8}
+    (tmp_path / "my config.json").write_text(json.dumps(config))
+    options = ["--config", "my config.json", "--scale", "smoke", "--out", "run"]
+    done = call("run", "polygons", *options, cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     recorded = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
-    assert (recorded["test_sets"], recorded["steps"]) == (8, 10240)
+    assert (recorded["test_sets"], recorded["steps"]) == (8, 50)  # 50 is that of the scale
 
 
 def test_a_reader_that_has_enough_is_no_error(tmp_path):
@@ -302,3 +303,48 @@ def test_a_process_that_died_beside_this_one_is_told_with_how_to_resume(tmp_path
     monkeypatch.setenv("WORLD_SIZE", "1")
     with pytest.raises(RuntimeError):  # a mistake in the code keeps its traceback
         _announced("title", tmp_path, lose_a_neighbour)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["run", "polygons", "seed=-1"], "seed must be from 0 to 4294967295, got -1"),
+        (["run", "polygons", "learning_rate=inf"], "learning_rate must be float, got 'inf'"),
+        (["run", "polygons", "enlarged_hidden=0"], "enlarged_hidden must be at least 1, got 0"),
+        (["run", "dspn-polygons", "hidden=-1"], "hidden must be at least 1, got -1"),
+        (["run", "polygons", "--config", "list.json"], "list.json must be"),
+        (["run", "polygons", "--config", "deep.json"], "deep.json must be a JSON file, got"),
+        (["reproduce", "dspn-polygons", "--seeds", "-1"], "seed must be from 0 to 4294967295"),
+        (
+            ["reproduce", "dspn-polygons", "seed=3", "--seeds", "0"],
+            "seeds are given by --seeds or by seed=, got both",
+        ),
+        (["reproduce", "--seeds", "0"], "reproduce needs the name of a table; see"),
+        (["reproduce", "--seeds", "0", "1", "polygon"], "no table 'polygon'"),
+    ],
+)
+def test_a_mistake_is_told_before_anything_is_written(
+    arguments, message, tmp_path, monkeypatch, capsys
+):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "list.json").write_text("[1]")
+    (tmp_path / "deep.json").write_text("[" * 100_000)
+    with pytest.raises(SystemExit, match="2"):
+        main(arguments)
+    shown = capsys.readouterr().err
+    assert shown.startswith("error: ")
+    assert message in shown
+    assert len(shown.splitlines()) == 1
+    assert {path.name for path in tmp_path.iterdir()} == {"list.json", "deep.json"}
+
+
+def test_a_table_may_follow_the_seeds(capsys):
+    main(["reproduce", "--plan", "--scale", "smoke", "--seeds", "3", "dspn-polygons", "sizes=4"])
+    names = [json.loads(line)["name"] for line in capsys.readouterr().out.splitlines()]
+    assert names
+    assert all(name.endswith("seed=3") for name in names)
+
+
+def test_the_help_of_resume_is_that_of_run(capsys):
+    main(["run", "--resume", "anything", "--help"])
+    assert "torchsets run --resume DIR" in capsys.readouterr().out

@@ -36,7 +36,7 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
     if folder.is_dir():
         return folder
     folder.parent.mkdir(parents=True, exist_ok=True)
-    with _locked(folder.with_name(f"{folder.name}.lock")):
+    with locked(folder.with_name(f"{folder.name}.lock")):
         if folder.is_dir():  # another process has built it in the meantime
             return folder
         suffix = "building" if fcntl is not None else f"{os.getpid()}.building"
@@ -55,7 +55,7 @@ def build_once(folder: Path, build: Callable[[Path], None]) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(path: Path) -> Iterator[None]:
+def locked(path: Path) -> Iterator[None]:
     """Wait for the lock of a file. The empty file stays: another process may be waiting for it."""
     with path.open("a") as file:
         if fcntl is not None:

@@ -17,6 +17,7 @@ from torchsets._inputs import Array
 
 _NAMES = {"train": r"data_batch_\d+\.bin", "test": r"test_batch\.bin"}
 _RECORD = 1 + 3 * 32 * 32  # a label, then the red, green and blue planes row by row
+_LARGEST = 1 << 28  # bytes of the unpacked archive, which has 184 million
 
 
 def cifar10_images(
@@ -71,7 +72,8 @@ def _read_archive(archive: Path, pattern: str) -> list[Array]:
         with tarfile.open(fileobj=io.BytesIO(_decompress(archive.read_bytes()))) as files:
             for member in files:
                 name = Path(member.name).name
-                content = files.extractfile(member) if re.fullmatch(pattern, name) else None
+                wanted = member.isfile() and re.fullmatch(pattern, name)  # no link
+                content = files.extractfile(member) if wanted else None
                 if content is not None:
                     batches[name] = _records(content.read(), f"{name} in {archive}")
     except (EOFError, zlib.error, tarfile.TarError) as error:
@@ -86,7 +88,9 @@ def _read_archive(archive: Path, pattern: str) -> list[Array]:
 
 def _decompress(content: bytes) -> bytes:
     stream = zlib.decompressobj(wbits=31)
-    plain = stream.decompress(content)
+    plain = stream.decompress(content, _LARGEST)
+    if not stream.eof and len(plain) == _LARGEST:
+        raise EOFError(f"more than {_LARGEST >> 20} MB unpacked")
     if not stream.eof:
         raise EOFError("the file ends early")
     return plain

@@ -86,7 +86,7 @@ def read_clevr_scenes(path: str | os.PathLike[str]) -> Scenes:
                 whole.extend([_PLACES[name][one[name]] for name in VALUES] + relations)
             sizes.append(len(objects))
             numbers.append(scene["image_index"])
-        except (KeyError, TypeError, ValueError, IndexError) as error:
+        except (KeyError, TypeError, ValueError, IndexError, OverflowError) as error:
             raise ValueError(
                 f"{path} must hold scenes in CLEVR's form, got another one at scene {len(sizes)}: "
                 f"{type(error).__name__} {error}"

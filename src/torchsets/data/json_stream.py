@@ -44,6 +44,8 @@ def _read(path: Path, parse: Callable[["_Reader"], Iterator[Any]]) -> Iterator[A
             yield from parse(_Reader(file))
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:
         raise ValueError(f"{path} is cut off or damaged: {error}") from error
+    except RecursionError:
+        raise ValueError(f"{path} is nested too deeply") from None
     except _WrongFormError as error:
         raise ValueError(f"{path} {error}") from None
 

@@ -79,7 +79,8 @@ def read_picture(path: Path) -> Tensor:
     try:
         with image.open(path) as file:
             pixels = np.array(file.convert("RGB"))
-    except (OSError, SyntaxError) as error:  # Pillow's words for a damaged PNG
+    # The second are Pillow's words for a damaged PNG.
+    except (OSError, SyntaxError, image.DecompressionBombError) as error:
         raise ValueError(f"{path} must be a whole picture, got: {error}") from error
     return torch.from_numpy(pixels).permute(2, 0, 1)
 

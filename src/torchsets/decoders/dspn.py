@@ -96,8 +96,8 @@ class DSPN(nn.Module):
             raise ValueError(f"slots must be at least 1, got {slots}")
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, got {momentum}")
-        if clip is not None and not clip > 0:
-            raise ValueError(f"clip must be above 0, got {clip}")
+        if clip is not None and not 0 < clip < math.inf:
+            raise ValueError(f"clip must be above 0 and finite, or None, got {clip}")
         if representation_loss not in DISTANCES:
             raise ValueError(
                 f'representation_loss must be "huber" or "squared", got {representation_loss!r}'

@@ -137,20 +137,17 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
             )
         sets = self._read(X, reset=first)
         labels = _check_labels(self, y, sets)
-        if first:
-            self.classes_ = np.unique(np.asarray(classes))
-            self._begin(sets, len(self.classes_))
-        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"classes must be those of the first call, {self.classes_}, got {classes}"
-            )
-        unknown = np.setdiff1d(labels, self.classes_)
+        known = np.unique(np.asarray(classes)) if first else self.classes_
+        if not first and classes is not None and not np.array_equal(np.unique(classes), known):
+            raise ValueError(f"classes must be those of the first call, {known}, got {classes}")
+        unknown = np.setdiff1d(labels, known)
         if len(unknown):
-            raise ValueError(
-                f"y must be among classes {self.classes_}, got {unknown.tolist()[0]!r}"
-            )
-        codes = np.searchsorted(self.classes_, labels)
+            raise ValueError(f"y must be among classes {known}, got {unknown.tolist()[0]!r}")
         weights = check_weights(sample_weight, len(sets))
+        if first:
+            self.classes_ = known
+            self._begin(sets, len(known))
+        codes = np.searchsorted(known, labels)
         self._learn_classes(sets, labels, codes, weights, once=True)
         return self
 
@@ -173,9 +170,11 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
         once: bool,
     ) -> None:
         if self.class_weight is not None:
-            present = np.unique(labels)
-            by_class = compute_class_weight(self.class_weight, classes=present, y=labels)
-            weights = weights * by_class[np.searchsorted(present, labels)]
+            # Some classes may be missing in a part of the sets; a dict says all of them.
+            known = self.classes_ if isinstance(self.class_weight, dict) else np.unique(labels)
+            by_class = compute_class_weight(self.class_weight, classes=known, y=labels)
+            weights = weights * by_class[np.searchsorted(known, labels)]
+            weights = check_weights(weights, len(sets), name="class_weight times sample_weight")
         scaled, targets = self._scaled(sets), torch.from_numpy(codes)
         device = find_device(self.device)
 
@@ -183,7 +182,7 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
             scores = self.module_(*self._batch(scaled, index))
             return cross_entropy(scores, targets[index].to(device), reduction="none")
 
-        self._learn(losses, torch.from_numpy(weights).float(), stratify=codes, once=once)
+        self._learn(losses, weights, stratify=codes, once=once)
 
     def _rebuild(self) -> None:
         self.module_ = self._make_module(len(self.classes_))

@@ -123,7 +123,7 @@ class SetEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavesItself,
             batch = self._batch(scaled, index)
             return self.module_.losses(*batch, *batch)
 
-        self._learn(losses, torch.from_numpy(weights).float())
+        self._learn(losses, weights)
         return self
 
     def transform(self, X: Any) -> NDArray[np.float64]:

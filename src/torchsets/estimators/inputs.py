@@ -15,7 +15,10 @@ _NUMBERS = "biuf"  # numpy's kinds: bool, integer, unsigned, floating point
 
 
 def read_sets(data: Any, *, name: str = "X", features: int | None = None) -> Sets:
-    """Read sets in any of the forms that estimators take, as float32 on the CPU.
+    """Read sets in any of the forms that estimators take, on the CPU.
+
+    Numbers that float32 cannot hold, such as those of float64 arrays, stay float64: near a large
+    mean, as of times in seconds, float32 has no digits left.
 
     Args:
         data: A list, tuple, 1-d object array or Series of sets (n, D), which are arrays, tensors
@@ -29,14 +32,15 @@ def read_sets(data: Any, *, name: str = "X", features: int | None = None) -> Set
 
     Example:
         >>> read_sets([np.zeros((2, 3)), np.ones((0, 3))])
-        Sets(2 sets of 0 to 2 elements, 3 features, float32, cpu)
+        Sets(2 sets of 0 to 2 elements, 3 features, float64, cpu)
     """
     if isinstance(data, SetBatch):
         data = Sets(*data.to_flat())
     if not isinstance(data, Sets):
         parts = [_read_set(one, index, name) for index, one in enumerate(_sequence(data, name))]
         data = _join(parts, name, features)
-    sets = Sets(data.values.detach().to("cpu", torch.float32), data.sizes.cpu())
+    dtype = torch.promote_types(data.values.dtype, torch.float32)
+    sets = Sets(data.values.detach().to("cpu", dtype), data.sizes.cpu())
     if sets.values.shape[1] == 0:
         raise ValueError(f"sets of {name} must have at least one feature, got 0 feature(s)")
     _check_finite(sets, name)
@@ -112,11 +116,11 @@ def _join(parts: list[Array], name: str, features: int | None) -> Sets:
             f"sets of {name} must have the same number of features, "
             f"got {first} in set {widths.index(first)} and {widths[other]} in set {other}"
         )
+    exact = np.result_type(np.float32, *{part.dtype for part in parts if part.size})
+    dtype = torch.float32 if exact == np.float32 else torch.float64
     empty = np.zeros((0, first or 0), np.float32)
-    with np.errstate(over="ignore"):  # too large for float32: the check below says so
-        values, sizes = flatten_sets(
-            [part if part.ndim == 2 else empty for part in parts], torch.float32
-        )
+    with np.errstate(over="ignore"):  # too large for float64: the check below says so
+        values, sizes = flatten_sets([part if part.ndim == 2 else empty for part in parts], dtype)
     return Sets(values, torch.tensor(sizes))
 
 

@@ -146,7 +146,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
         def losses(index: Tensor) -> Tensor:
             return self.module_.losses(*self._batch(scaled, index), *self._batch(wanted, index))
 
-        self._learn(losses, torch.from_numpy(weights).float())
+        self._learn(losses, weights)
         return self
 
     def predict(self, X: Any) -> list[NDArray[np.float64]]:
@@ -187,8 +187,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
             )
         if not vectors:
             return super()._read(X, reset=reset)
-        rows = np.asarray(X, dtype=np.float32)
-        sets = read_sets(rows[:, None, :])
+        sets = read_sets(np.asarray(X)[:, None, :])
         check_features(self, X, sets, reset=reset)
         return sets
 

@@ -157,7 +157,7 @@ class SetRegressor(RegressorMixin, SavesItself, TrainedEstimator):
             outputs = self.module_(*self._batch(scaled, index))
             return (outputs - wanted[index].to(device)).square().mean(dim=1)
 
-        self._learn(losses, torch.from_numpy(weights).float(), once=once)
+        self._learn(losses, weights, once=once)
 
     def _rebuild(self) -> None:
         self.module_ = self._make_module(len(self.target_mean_))

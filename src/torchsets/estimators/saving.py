@@ -93,13 +93,24 @@ class SavesItself:
                 else f"the {cls.__name__} in {path} has no network of its own; leave out network"
             )
         given = {"network": network} if header["own_network"] else {}
-        parameters = {name: _from_json(value) for name, value in header["parameters"].items()}
-        estimator = cls(**parameters, **given, device=device)  # type: ignore[call-arg]  # a subclass's
-        for name, value in header["fitted"].items():
-            setattr(estimator, name, _from_json(value))
-        # The initial weights are drawn before they are replaced: keep the caller's randomness.
-        with torch.random.fork_rng([]):
-            estimator._rebuild()
+        try:
+            parameters = {name: _from_json(value) for name, value in header["parameters"].items()}
+            estimator = cls(**parameters, **given, device=device)  # type: ignore[call-arg]  # a subclass's
+            for name, value in header["fitted"].items():
+                if name not in (*cls._saved, "feature_names_in_"):
+                    raise ValueError(f"it has no {name}")
+                setattr(estimator, name, _from_json(value))
+            # The initial weights are drawn before they are replaced: keep the caller's randomness.
+            with torch.random.fork_rng([]):
+                estimator._rebuild()
+            missing = [name for name in cls._saved if not hasattr(estimator, name)]
+            if missing:
+                raise ValueError(f"{', '.join(missing)} missing")
+        except (TypeError, ValueError, AttributeError, KeyError) as error:
+            raise ValueError(
+                f"{path} does not fit {cls.__name__} of torchsets {__version__}; it was written by "
+                f"{header.get('version', 'an unknown version')}, or is damaged: {error}"
+            ) from error
         try:
             load_model(estimator.module_, str(path))
         except RuntimeError as error:

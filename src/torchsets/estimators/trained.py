@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from numbers import Integral
+from numbers import Integral, Real
 from typing import Any, ClassVar
 
 import numpy as np
@@ -48,9 +48,10 @@ class TrainedEstimator(BaseEstimator):
                 raise TypeError(f"{name} must be an integer, got {value!r}")
             if value < 1:
                 raise ValueError(f"{name} must be at least 1, got {value}")
-        if not isinstance(self.learning_rate, (int, float)) or not self.learning_rate > 0:
+        if not isinstance(self.learning_rate, Real) or not 0 < float(self.learning_rate) < np.inf:
             raise ValueError(f"learning_rate must be above 0, got {self.learning_rate!r}")
-        if not 0 < self.validation_fraction < 1:
+        fraction = self.validation_fraction
+        if not isinstance(fraction, Real) or not 0 < float(fraction) < 1:
             raise ValueError(
                 f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}"
             )
@@ -64,13 +65,14 @@ class TrainedEstimator(BaseEstimator):
 
     def _read(self, X: Any, *, reset: bool) -> Sets:
         """Read the sets; remember their number of features, or compare it."""
+        if reset:
+            self._check_parameters()  # first: what fails changes nothing
         sets = read_sets(X, features=None if reset else self.n_features_in_)
         check_features(self, X, sets, reset=reset)
         return sets
 
     def _begin(self, sets: Sets, outputs: int) -> None:
         """Learn the scales, draw a seed and the initial weights."""
-        self._check_parameters()
         device = find_device(self.device)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self.mean_, self.scale_ = moments(sets.values, wanted=self.standardise)
@@ -97,7 +99,7 @@ class TrainedEstimator(BaseEstimator):
     def _learn(
         self,
         losses: Callable[[Tensor], Tensor],
-        weights: Tensor,
+        sample_weight: NDArray[np.float64],
         *,
         stratify: NDArray[Any] | None = None,
         once: bool = False,
@@ -106,13 +108,14 @@ class TrainedEstimator(BaseEstimator):
 
         Args:
             losses: Numbers of some sets, (B,) long, to the loss of each, (B,).
-            weights: How much each set counts, (S,); those of 0 take no part.
+            sample_weight: How much each set counts, (S,); those of 0 take no part.
             stratify: Classes, of which the hold-out of early stopping has its share.
             once: Whether to go over the sets once more, for ``partial_fit``.
         """
         device = next(self.module_.parameters()).device
-        chosen = weights.nonzero().squeeze(1)
-        weights = weights / weights[chosen].mean()
+        chosen = torch.from_numpy(sample_weight.nonzero()[0])
+        relative = sample_weight / sample_weight.max()  # first, or their sum may overflow
+        weights = torch.from_numpy(relative / relative[chosen.numpy()].mean()).float()
         with seeded(self._seed + self.n_iter_, device) as generator, self._progress(once) as show:
             valid: Tensor = chosen[:0]
             if self.early_stopping and not once:
@@ -224,9 +227,17 @@ def check_features(estimator: Any, X: Any, sets: Sets, *, reset: bool) -> None:
             f"X has {features} features, but {type(estimator).__name__} is expecting "
             f"{estimator.n_features_in_} features as input"
         )
+    known = getattr(estimator, "feature_names_in_", None)
+    if names is not None and known is not None and list(names) != list(known):
+        raise ValueError(
+            "The feature names should match those that were passed during fit: "
+            f"{', '.join(map(str, known))}, got {', '.join(map(str, names))}"
+        )
 
 
-def check_weights(sample_weight: ArrayLike | None, count: int) -> NDArray[np.float64]:
+def check_weights(
+    sample_weight: ArrayLike | None, count: int, *, name: str = "sample_weight"
+) -> NDArray[np.float64]:
     """Weights of sets as an array (S,); None: all are 1."""
     if sample_weight is None:
         return np.ones(count)
@@ -234,11 +245,11 @@ def check_weights(sample_weight: ArrayLike | None, count: int) -> NDArray[np.flo
     if weights.ndim == 0:
         weights = np.full(count, weights)
     if weights.shape != (count,):
-        raise ValueError(f"sample_weight must have shape ({count},), got {weights.shape}")
+        raise ValueError(f"{name} must have shape ({count},), got {weights.shape}")
     if not np.isfinite(weights).all() or weights.min() < 0:
-        raise ValueError("sample_weight must be finite and not negative, got other numbers")
+        raise ValueError(f"{name} must be finite and not negative, got other numbers")
     if weights.sum() == 0:
-        raise ValueError("sample_weight must be above 0 for some sets, got zero for all")
+        raise ValueError(f"{name} must be above 0 for some sets, got zero for all")
     return weights
 
 
@@ -259,7 +270,13 @@ def moments(values: Tensor, *, wanted: bool = True) -> tuple[NDArray[Any], NDArr
 def scale_sets(sets: Sets, mean: NDArray[Any], scale: NDArray[Any]) -> Sets:
     """Subtract the mean and divide by the spread of each feature, in float64."""
     values = (sets.values.double() - torch.from_numpy(mean)) / torch.from_numpy(scale)
-    return Sets(values.float(), sets.sizes)
+    scaled = values.float()
+    if not bool(scaled.isfinite().all()):
+        raise ValueError(
+            f"elements must fit float32 when they are scaled, got {float(values.abs().max()):g}; "
+            "standardise=True scales them, if those in training are as large"
+        )
+    return Sets(scaled, sets.sizes)
 
 
 def _decay(share: float) -> float:

@@ -97,6 +97,8 @@ class DetrMatcher(nn.Module):
         Returns:
             What :meth:`forward` gives for each of the layers.
         """
+        if not layers:
+            return []
         logits = _join(layers, "logits", "pred_logits")  # (L, B, N, C)
         boxes = _join(layers, "pred_boxes", "pred_boxes")  # (L, B, N, 4)
         labels = [_entry(target, "class_labels", "labels") for target in targets]
@@ -105,7 +107,9 @@ class DetrMatcher(nn.Module):
         _check(logits, boxes, labels, wanted)
         if any(sizes):
             place = torch.from_numpy(np.repeat(np.arange(len(sizes)), sizes)).to(boxes.device)
-            cost = self._cost(logits, boxes, torch.cat(labels), torch.cat(wanted), place)
+            numbers = torch.cat([one.long() for one in labels])  # an empty one may be float
+            _check_classes(numbers, logits.shape[-1])
+            cost = self._cost(logits, boxes, numbers, torch.cat(wanted), place)
             slots = assign_flat(cost.cpu(), sizes, invalid="worst").numpy()
         else:
             slots = np.zeros((len(layers), 0), dtype=np.int64)
@@ -159,6 +163,16 @@ def _check(logits: Tensor, boxes: Tensor, labels: list[Tensor], wanted: list[Ten
                 "labels and boxes of a target must have shapes (n,) and (n, 4), "
                 f"got {tuple(numbers.shape)} and {tuple(one.shape)} in image {image}"
             )
+
+
+def _check_classes(numbers: Tensor, classes: int) -> None:
+    if numbers.device.type != "cpu":  # reading values makes a GPU wait
+        return
+    least, largest = int(numbers.min()), int(numbers.max())
+    if not 0 <= least <= largest < classes:
+        raise ValueError(
+            f"labels must be class numbers from 0 to {classes - 1}, got {least} to {largest}"
+        )
 
 
 def _with_edges(boxes: Tensor) -> Tensor:

@@ -23,6 +23,15 @@ from torchsets.lab.commands import (
 )
 from torchsets.lab.experiments import SCALES
 
+_PLAIN_ERRORS = (
+    ValueError,
+    OSError,
+    ImportError,
+    FloatingPointError,
+    OverflowError,
+    MemoryError,
+)
+
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line; ``arguments`` are those of the process by default."""
@@ -45,9 +54,10 @@ def main(arguments: Sequence[str] | None = None) -> None:
             sys.stdout.flush()
     except BrokenPipeError:  # the reader has enough, as in `torchsets list | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-    except (ValueError, OSError, ImportError, FloatingPointError) as error:
+    except _PLAIN_ERRORS as error:
         speaker = "" if is_first() else f"process {os.environ['RANK']}: "
-        print(f"{speaker}error: {error}", file=sys.stderr)
+        told = str(error) or "out of memory"
+        print(f"{speaker}error: {told}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         if is_first():

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from torchsets.lab.experiments import SCALES, Experiment, experiments, find_experiment, find_table
-from torchsets.lab.experiments.experiment import format_value
+from torchsets.lab.experiments.experiment import check_seed, format_value
 from torchsets.lab.experiments.values import (
     config_from_json,
     config_from_overrides,
@@ -33,7 +33,7 @@ torchsets run --resume DIR
   NAME           an experiment; see: torchsets list
   field=value    change a field of its configuration; see: torchsets run NAME --help
   --scale SCALE  smoke takes seconds, cpu (the default) minutes to an hour, full is the thesis'
-  --config FILE  take all fields from a JSON file instead
+  --config FILE  take the fields from a JSON file instead; the rest is the scale's
   --out DIR      the run folder (default: a new one in runs/)
   --resume DIR   continue a run that was stopped"""
 _DEMO = ("polygons", "mnist-classify")
@@ -65,7 +65,10 @@ def run(options: argparse.Namespace) -> None:
         print(_RUN_HELP)
         return
     if options.help:
-        _print_fields(find_experiment(options.experiment))
+        if options.experiment is None:
+            print(_RUN_HELP)
+        else:
+            _print_fields(find_experiment(options.experiment))
         return
     if options.resume is not None:
         _check_resume(options)
@@ -99,6 +102,12 @@ def reproduce(options: argparse.Namespace) -> None:
     """Run all shards of a table that are not recorded yet, and print the table."""
     from torchsets.lab import reproduction
 
+    if options.table is None and options.seeds:  # the table may follow the seeds, too
+        words = [word for word in options.seeds if "=" not in word and not _is_whole(word)]
+        options.table = words[0] if words else None
+        options.seeds = [word for word in options.seeds if word != options.table]
+    if options.table is None and (options.seeds or options.fields or options.out or options.plan):
+        raise ValueError("reproduce needs the name of a table; see: torchsets reproduce --list")
     if options.list or options.table is None:
         print(reproduction.list_tables())
         return
@@ -234,12 +243,18 @@ def _read_config(experiment: Experiment[Any], options: argparse.Namespace, scale
     if options.config is None:
         return config_from_overrides(experiment, options.fields, scale)
     if options.fields:
-        raise ValueError(f"--config has all fields, got also {' '.join(options.fields)}")
+        raise ValueError(f"--config gives the fields, got also {' '.join(options.fields)}")
     try:
         content = json.loads(Path(options.config).read_text(encoding="utf-8"))
-    except ValueError as error:
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {options.config}") from None
+    except (ValueError, RecursionError) as error:
         raise ValueError(f"{options.config} must be a JSON file, got {error}") from None
-    return config_from_json(experiment, content, options.config)
+    if isinstance(content, dict):
+        content = {**config_to_json(experiment.config_at(scale)), **content}
+    config = config_from_json(experiment, content, options.config)
+    check_seed(config.seed)
+    return config
 
 
 def _check_resume(options: argparse.Namespace) -> None:
@@ -286,6 +301,10 @@ def is_first() -> bool:
 
 def _count(number: int, what: str) -> str:
     return f"{number} {what}{'s' if number != 1 else ''}"
+
+
+def _is_whole(word: str) -> bool:
+    return word.removeprefix("-").isdigit()
 
 
 def _whole(word: str) -> int:

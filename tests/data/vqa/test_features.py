@@ -3,6 +3,9 @@ import os
 import signal
 import subprocess
 import sys
+import threading
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -153,6 +156,38 @@ def test_refuses_to_mix_sources_and_options(tmp_path):
     build_features([path], tmp_path / "store", features=D)
     with pytest.raises(ValueError, match=r"has 6 features of torch.float32, got features=2048"):
         build_features([path], tmp_path / "store")
+    other = write(tmp_path / "b.tsv", pictures(3))
+    with pytest.raises(ValueError, match=r"was built from a\.tsv, got b\.tsv"):
+        build_features([other], tmp_path / "store", features=D)
+    write(path, pictures(4))
+    with pytest.raises(ValueError, match=r"got a\.tsv, or files of other sizes; remove it"):
+        build_features([path], tmp_path / "store", features=D)
+
+
+def test_numbers_that_do_not_fit_are_damage(tmp_path):
+    first, second, third = pictures(3, boxes=(1, 3))
+    rows = [first._replace(image_id=10**30), second._replace(features=second.features + 1e6), third]
+    path = write(tmp_path / "a.tsv", rows)
+    store = build_features([path], tmp_path / "half", features=D, half=True)
+    assert (store.ids.tolist(), store.damaged) == ([third.image_id], 2)
+    store = build_features([path], tmp_path / "whole", features=D)
+    assert (len(store), store.damaged) == (2, 1)
+
+
+def test_a_second_process_waits_for_the_first(tmp_path, monkeypatch):
+    path, built = write(tmp_path / "a.tsv", pictures(4)), []
+    original = feature_files._build
+
+    def count(*arguments, **options):
+        built.append(threading.get_ident())
+        time.sleep(0.2)
+        original(*arguments, **options)
+
+    monkeypatch.setattr(feature_files, "_build", count)
+    with ThreadPoolExecutor(3) as threads:
+        make = [threads.submit(build_features, [path], tmp_path / "s", features=D) for _ in "abc"]
+    assert [len(one.result()) for one in make] == [4, 4, 4]
+    assert len(built) == 1
 
 
 def stop_at_once(*_):

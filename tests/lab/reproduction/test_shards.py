@@ -108,7 +108,7 @@ def test_a_value_with_a_slash_does_not_make_folders_of_folders():
         ("full", [], None, [0, 1]),
         ("full", ["seed=3"], None, [3, 4]),
         ("smoke", [], None, [0]),
-        ("full", ["seed=3"], [7], [7]),
+        ("full", [], [7], [7]),
     ],
 )
 def test_a_table_may_have_several_seeds_at_a_scale(scale, overrides, seeds, expected):

@@ -9,6 +9,7 @@ from typing import IO, Any
 import numpy as np
 import torch
 
+from torchsets.data.build_once import locked
 from torchsets.data.vqa.features import COLUMNS, HEADER, VERSION, FeatureStore, load_features
 from torchsets.data.vqa.tsv import Picture, parse_row
 
@@ -45,12 +46,20 @@ def build_features(
         ValueError: If the folder was begun from other files or with other options.
         OSError: If a file cannot be read, or the folder not written.
     """
-    folder = Path(folder)
-    if (folder / HEADER).is_file():
-        return _load_matching(folder, features=features, half=half)
-    paths = [Path(source) for source in sources]
+    folder, paths = Path(folder), [Path(source) for source in sources]
+    if not (folder / HEADER).is_file():
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with locked(folder.with_name(f"{folder.name}.lock")):
+            if not (folder / HEADER).is_file():  # no other process has built it in the meantime
+                _build(paths, folder, features=features, half=half, progress=progress)
+    return _load_matching(folder, paths, features=features, half=half)
+
+
+def _build(
+    paths: list[Path], folder: Path, *, features: int, half: bool, progress: Progress | None
+) -> None:
     lengths = [path.stat().st_size for path in paths]
-    folder.mkdir(parents=True, exist_ok=True)
+    folder.mkdir(exist_ok=True)
     settings = {
         "version": VERSION,
         "features": features,
@@ -73,16 +82,28 @@ def build_features(
             if progress is not None:
                 progress(before + lengths[number], total)
         writer.finish()
-    return load_features(folder)
 
 
-def _load_matching(folder: Path, *, features: int, half: bool) -> FeatureStore:
+def _load_matching(folder: Path, paths: list[Path], *, features: int, half: bool) -> FeatureStore:
     store, dtype = load_features(folder), torch.float16 if half else torch.float32
     values = store.features.values
     if (values.shape[1], values.dtype) != (features, dtype):
         raise ValueError(
             f"{folder} has {values.shape[1]} features of {values.dtype}, got features={features}, "
             f"half={half}; remove it to start anew"
+        )
+    built = json.loads((folder / HEADER).read_text()).get("sources", [])
+    # Files that are gone by now are known by their names.
+    sizes = [path.stat().st_size if path.is_file() else None for path in paths]
+    same = len(built) == len(paths) and all(
+        name == path.name and found in (None, size)
+        for (name, size), path, found in zip(built, paths, sizes, strict=True)
+    )
+    if not same:
+        names = ", ".join(path.name for path in paths)
+        raise ValueError(
+            f"{folder} was built from {', '.join(name for name, _ in built)}, got {names}, or "
+            "files of other sizes; remove it to start anew"
         )
     return store
 
@@ -124,14 +145,15 @@ class _Writer:
     def add(self, line: bytes) -> None:
         try:
             picture = parse_row(line, self.settings["features"])
-        except ValueError:
+            columns = _columns(picture, half=self.settings["half"])
+        except (ValueError, OverflowError):  # a number too large for its column
             self.state["damaged"] += 1
             return
         if picture.image_id in self.known:
             self.state["duplicates"] += 1
             return
         self.known.add(picture.image_id)
-        for name, values in _columns(picture, half=self.settings["half"]).items():
+        for name, values in columns.items():
             self.files[name].write(values.tobytes())
 
     def save(self, file: int, offset: int) -> None:
@@ -152,12 +174,16 @@ class _Writer:
 
 
 def _columns(picture: Picture, *, half: bool) -> dict[str, np.ndarray[Any, Any]]:
+    with np.errstate(over="ignore"):
+        features = picture.features.astype(np.float16 if half else np.float32, copy=False)
+    if not np.isfinite(features).all():
+        raise ValueError("features must be finite as float16, got larger ones")
     return {
         "ids": np.array([picture.image_id], np.int64),
         "sizes": np.array([len(picture.boxes)], np.int64),
         "shapes": np.array([picture.width, picture.height], np.int64),
         "boxes": picture.boxes,
-        "features": picture.features.astype(np.float16 if half else np.float32, copy=False),
+        "features": features,
     }
 
 

@@ -81,7 +81,9 @@ class Experiment(Generic[Config]):
         """Return the configuration of a scale, with some fields changed."""
         if scale not in self.scales:
             raise ValueError(f"{self.name} has no scale {scale!r}, only {', '.join(self.scales)}")
-        return self.config(**{**self.scales[scale], **changes})
+        config = self.config(**{**self.scales[scale], **changes})
+        check_seed(getattr(config, "seed", 0))
+        return config
 
     def load(self) -> Callable[[Config, Recorder], None]:
         """Import the function that runs it."""
@@ -141,6 +143,12 @@ def check_at_least(least: float, config: object, *names: str) -> None:
         value = getattr(config, name)
         if any(one is not None and one < least for one in _each(value)):
             raise ValueError(f"{name} must be at least {least:g}, got {format_value(value)}")
+
+
+def check_seed(seed: int) -> None:
+    """Raise ``ValueError`` for a seed that numpy or torch would not take."""
+    if not 0 <= seed < 2**32:
+        raise ValueError(f"seed must be from 0 to {2**32 - 1}, got {seed}")
 
 
 def nearest(name: str, known: Collection[str]) -> str:

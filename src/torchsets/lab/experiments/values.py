@@ -1,6 +1,7 @@
 """Make the configuration of an experiment from ``field=value``, or from JSON. Needs no torch."""
 
 import dataclasses
+import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
@@ -83,4 +84,7 @@ def read_value(hint: Any, text: str) -> Any:
         if text.lower() not in _WORDS:
             raise ValueError(text)
         return _WORDS[text.lower()]
-    return hint(text)
+    value = hint(text)
+    if isinstance(value, float) and not math.isfinite(value):
+        raise ValueError(text)  # no JSON, so no record, holds it
+    return value

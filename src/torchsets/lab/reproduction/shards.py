@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from torchsets.lab.experiments import Experiment, Table
+from torchsets.lab.experiments.experiment import check_seed
 from torchsets.lab.experiments.values import config_from_overrides, config_to_json
 from torchsets.lab.typed import Json
 
@@ -41,6 +42,10 @@ def plan_shards(
 ) -> list[Shard]:
     """Split a table's experiment at a scale, for each seed."""
     whole = config_from_overrides(experiment, overrides, scale)
+    if seeds is not None and any(one.startswith("seed=") for one in overrides):
+        raise ValueError("seeds are given by --seeds or by seed=, got both")
+    for seed in seeds or ():
+        check_seed(seed)
     if seeds is None:
         seeds = range(whole.seed, whole.seed + table.seeds.get(scale, 1))
     parts = experiment.split(table.key, whole) if experiment.split else {"": whole}

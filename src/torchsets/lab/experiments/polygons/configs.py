@@ -59,6 +59,7 @@ class AutoEncode:
     def __post_init__(self) -> None:
         check_names("models", self.models, AUTO_ENCODERS)
         check_at_least(1, self, "steps", "batch_size", "hidden", "latent", "test_sets")
+        check_at_least(1, self, "enlarged_hidden")
         check_at_least(2, self, "sizes", "zeroed_sizes", "enlarged_sizes")
 
 
@@ -142,6 +143,7 @@ class Decode:
         check_names("models", self.models, DECODERS)
         check_names("tasks", self.tasks, TASKS)
         check_at_least(1, self, "steps", "batch_size", "inner_steps", "test_steps", "test_starts")
+        check_at_least(1, self, "hidden", "latent")
         check_at_least(2, self, "sizes", "angles")
 
 
