@@ -40,7 +40,8 @@ def test_coverage_counts_rows_that_the_thesis_did_not_quote():
     assert one.rows == one.rows_filled == 2
     assert one.state == "all of it"
     assert coverage.coverage("fspool/mnist").state == "every row"
-    assert coverage.coverage("fspool/graph-params").state == "no"
+    assert coverage.coverage("fspool/graph-params").state == "every row"
+    assert coverage.coverage("dspn/box").state == "no"
 
 
 def test_numbers_from_generated_data_are_counted_apart(monkeypatch):
