@@ -1,8 +1,10 @@
 import numpy as np
 import pytest
+import torch
 from sklearn.decomposition import PCA
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 
+from torchsets import Sets
 from torchsets.estimators import ElementTransformer
 
 SETS = [np.array([[1.0, 2], [3, 5]]), np.zeros((0, 2)), np.array([[4.0, 9]])]
@@ -47,3 +49,10 @@ class Dropping(StandardScaler):
 def test_rows_must_stay():
     with pytest.raises(ValueError, match="transformer must keep the number of rows"):
         ElementTransformer(Dropping()).fit(SETS)
+
+
+def test_labels_and_keys_stay_with_their_sets():
+    sets = Sets(torch.rand(5, 2), [2, 3], labels=["a", "b"], keys=[7, 9])
+    moved = ElementTransformer(StandardScaler()).fit_transform(sets)
+    assert moved.labels.tolist() == ["a", "b"]
+    assert moved.keys.tolist() == [7, 9]

@@ -57,16 +57,16 @@ class ElementTransformer(
         sets = read_sets(X, features=self.n_features_in_)
         check_features(self, X, sets, reset=False)
         if len(sets.values) == 0:
-            return Sets(sets.values.new_zeros(0, self.n_features_out_), sets.sizes)
-        return Sets(self._apply(self.transformer_.transform, sets.values), sets.sizes)
+            return _like(X, sets.values.new_zeros(0, self.n_features_out_), sets)
+        return _like(X, self._apply(self.transformer_.transform, sets.values), sets)
 
     def inverse_transform(self, X: Any) -> Sets:
         """Undo :meth:`transform`, if the transformer can."""
         check_is_fitted(self)
         sets = read_sets(X, features=self.n_features_out_)
         if len(sets.values) == 0:
-            return Sets(sets.values.new_zeros(0, self.n_features_in_), sets.sizes)
-        return Sets(self._apply(self.transformer_.inverse_transform, sets.values), sets.sizes)
+            return _like(X, sets.values.new_zeros(0, self.n_features_in_), sets)
+        return _like(X, self._apply(self.transformer_.inverse_transform, sets.values), sets)
 
     def _apply(self, transform: Any, values: Tensor) -> Tensor:
         rows = transform(values.numpy())
@@ -86,3 +86,9 @@ class ElementTransformer(
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
+
+
+def _like(X: Any, values: Tensor, sets: Sets) -> Sets:
+    """Sets with other elements, and the labels and keys of those that were given."""
+    about = {"labels": X.labels, "keys": X.keys} if isinstance(X, Sets) else {}
+    return Sets(values, sets.sizes, **about)

@@ -256,7 +256,12 @@ def _check_encoders(config: Classify) -> None:
 
 
 def _encoders_config(folder: str) -> Reconstruct:
-    return config_from_json(RECONSTRUCT, read_run(folder).config, folder)
+    run = read_run(folder)
+    if run.experiment != RECONSTRUCT.name:
+        raise ValueError(
+            f"encoders must be a run of {RECONSTRUCT.name}, got one of {run.experiment} in {folder}"
+        )
+    return config_from_json(RECONSTRUCT, run.config, folder)
 
 
 def _encoder_weights(
