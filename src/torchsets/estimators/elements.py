@@ -90,5 +90,6 @@ class ElementTransformer(
 
 def _like(X: Any, values: Tensor, sets: Sets) -> Sets:
     """Sets with other elements, and the labels and keys of those that were given."""
-    about = {"labels": X.labels, "keys": X.keys} if isinstance(X, Sets) else {}
-    return Sets(values, sets.sizes, **about)
+    if not isinstance(X, Sets):
+        return Sets(values, sets.sizes)
+    return Sets(values, sets.sizes, labels=X.labels, keys=X.keys)
