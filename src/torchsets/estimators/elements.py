@@ -57,7 +57,7 @@ class ElementTransformer(
         sets = read_sets(X, features=self.n_features_in_)
         check_features(self, X, sets, reset=False)
         if len(sets.values) == 0:
-            return _like(X, sets.values.new_zeros(0, self.n_features_out_), sets)
+            return _like(X, torch.zeros(0, self.n_features_out_), sets)
         return _like(X, self._apply(self.transformer_.transform, sets.values), sets)
 
     def inverse_transform(self, X: Any) -> Sets:
@@ -65,13 +65,12 @@ class ElementTransformer(
         check_is_fitted(self)
         sets = read_sets(X, features=self.n_features_out_)
         if len(sets.values) == 0:
-            return _like(X, sets.values.new_zeros(0, self.n_features_in_), sets)
+            return _like(X, torch.zeros(0, self.n_features_in_), sets)
         return _like(X, self._apply(self.transformer_.inverse_transform, sets.values), sets)
 
     def _apply(self, transform: Any, values: Tensor) -> Tensor:
         rows = transform(values.numpy())
-        array = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows)
-        array = array.astype(np.float64 if array.dtype == np.float64 else np.float32, copy=False)
+        array = np.asarray(rows.toarray() if hasattr(rows, "toarray") else rows, dtype=np.float32)
         if array.ndim != 2 or len(array) != len(values):
             raise ValueError(
                 f"transformer must keep the number of rows, got {array.shape} for {len(values)}"

@@ -256,12 +256,13 @@ def _check_encoders(config: Classify) -> None:
 
 
 def _encoders_config(folder: str) -> Reconstruct:
-    run = read_run(folder)
-    if run.experiment != RECONSTRUCT.name:
+    theirs = read_run(folder)
+    name = theirs.experiment
+    if name != RECONSTRUCT.name:
         raise ValueError(
-            f"encoders must be a run of {RECONSTRUCT.name}, got one of {run.experiment} in {folder}"
+            f"encoders must be a run of {RECONSTRUCT.name}, got one of {name} in {folder}"
         )
-    return config_from_json(RECONSTRUCT, run.config, folder)
+    return config_from_json(RECONSTRUCT, theirs.config, folder)
 
 
 def _encoder_weights(
