@@ -312,7 +312,7 @@ def test_repr_says_what_is_inside():
             (
                 lambda sets, keys=keys: Sets(sets.values, [8], keys=keys).save("unused"),
                 ValueError,
-                f"keys must be numbers or text to be saved, got {keys.dtype.name[:8]}",
+                f"keys must be numbers or text to be saved, got .*{keys.dtype.name[:8]}",
             )
             for keys in (
                 np.array(["2026-01-01"], "datetime64[D]"),

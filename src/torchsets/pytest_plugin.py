@@ -144,7 +144,7 @@ def _build(address: str) -> Any:
         torch.manual_seed(0)
         try:
             return factory()
-        except Exception as error:
+        except Exception as error:  # whatever the code of the user raises
             raise pytest.UsageError(
                 f"--set-laws {address} must be a factory, which returns the function to check; "
                 f"calling it without arguments gave {type(error).__name__}: {error}"

@@ -281,16 +281,12 @@ def _pack(name: str, part: Any) -> list[tuple[str, Tensor]]:
     """One part of sets as a tensor for a file: text as the bytes of JSON."""
     if part is None:
         return []
-    if isinstance(part, np.ndarray):
-        kind, wide = part.dtype.kind, part.dtype.itemsize > 8
-        if kind in "mM" or (kind == "f" and wide):  # torch has neither dates nor such numbers
-            raise ValueError(f"{name} must be numbers or text to be saved, got {part.dtype}")
-        if kind in "biuf":
+    try:
+        if isinstance(part, np.ndarray) and part.dtype.kind in "biufmM":  # torch refuses dates
             native = part.dtype.newbyteorder("=")
             part = torch.from_numpy(np.array(part, dtype=native, order="C"))
-    if isinstance(part, Tensor):
-        return [(name, part.detach().contiguous())]
-    try:
+        if isinstance(part, Tensor):
+            return [(name, part.detach().contiguous())]
         text = json.dumps(part.tolist() if isinstance(part, np.ndarray) else part)
     except TypeError as error:
         raise ValueError(f"{name} must be numbers or text to be saved, got {error}") from error

@@ -56,8 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except _PLAIN_ERRORS as error:
         speaker = "" if is_first() else f"process {os.environ['RANK']}: "
-        told = str(error) or "out of memory"
-        print(f"{speaker}error: {told}", file=sys.stderr)
+        print(f"{speaker}error: {str(error) or type(error).__name__}", file=sys.stderr)
         raise SystemExit(2) from None
     except KeyboardInterrupt:
         if is_first():

@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any
 
 from torchsets.lab.experiments import SCALES, Experiment, experiments, find_experiment, find_table
-from torchsets.lab.experiments.experiment import check_seed, format_value
+from torchsets.lab.experiments.experiment import format_value
 from torchsets.lab.experiments.values import (
-    config_from_json,
+    config_from_file,
     config_from_overrides,
     config_to_json,
 )
@@ -61,14 +61,11 @@ def list_experiments(options: argparse.Namespace) -> None:
 
 def run(options: argparse.Namespace) -> None:
     """Train one configuration, or resume a stopped run."""
-    if options.resume is None and options.experiment is None:
+    if options.experiment is None and (options.help or options.resume is None):
         print(_RUN_HELP)
         return
     if options.help:
-        if options.experiment is None:
-            print(_RUN_HELP)
-        else:
-            _print_fields(find_experiment(options.experiment))
+        _print_fields(find_experiment(options.experiment))
         return
     if options.resume is not None:
         _check_resume(options)
@@ -244,17 +241,7 @@ def _read_config(experiment: Experiment[Any], options: argparse.Namespace, scale
         return config_from_overrides(experiment, options.fields, scale)
     if options.fields:
         raise ValueError(f"--config gives the fields, got also {' '.join(options.fields)}")
-    try:
-        content = json.loads(Path(options.config).read_text(encoding="utf-8"))
-    except FileNotFoundError:
-        raise FileNotFoundError(f"there is no file {options.config}") from None
-    except (ValueError, RecursionError) as error:
-        raise ValueError(f"{options.config} must be a JSON file, got {error}") from None
-    if isinstance(content, dict):
-        content = {**config_to_json(experiment.config_at(scale)), **content}
-    config = config_from_json(experiment, content, options.config)
-    check_seed(config.seed)
-    return config
+    return config_from_file(experiment, Path(options.config), scale)
 
 
 def _check_resume(options: argparse.Namespace) -> None:

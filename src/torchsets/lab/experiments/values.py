@@ -1,13 +1,15 @@
 """Make the configuration of an experiment from ``field=value``, or from JSON. Needs no torch."""
 
 import dataclasses
+import json
 import math
 import types
 import typing
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Any, TypeVar
 
-from torchsets.lab.experiments.experiment import Experiment, nearest
+from torchsets.lab.experiments.experiment import Experiment, check_seed, nearest
 from torchsets.lab.typed import Json, from_json, type_name
 
 Config = TypeVar("Config")
@@ -39,6 +41,26 @@ def config_from_overrides(
         except ValueError:
             raise ValueError(f"{name} must be {type_name(hints[name])}, got {text!r}") from None
     return experiment.config_at(scale, **changes)
+
+
+def config_from_file(experiment: Experiment[Config], path: Path, scale: str) -> Config:
+    """Start from a scale and change the fields that a JSON file holds.
+
+    Raises:
+        ValueError: If the file is no JSON, or has other fields or values.
+        OSError: If there is no such file.
+    """
+    try:
+        content = json.loads(path.read_text(encoding="utf-8"))
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {path}") from None
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"{path} must be a JSON file, got {error}") from None
+    if isinstance(content, dict):
+        content = {**config_to_json(experiment.config_at(scale)), **content}
+    config = config_from_json(experiment, content, str(path))
+    check_seed(getattr(config, "seed", 0))
+    return config
 
 
 def config_from_json(experiment: Experiment[Config], content: object, where: str) -> Config:

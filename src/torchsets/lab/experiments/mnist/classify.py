@@ -257,8 +257,7 @@ def _check_encoders(config: Classify) -> None:
 
 def _encoders_config(folder: str) -> Reconstruct:
     theirs = read_run(folder)
-    name = theirs.experiment
-    if name != RECONSTRUCT.name:
+    if (name := theirs.experiment) != RECONSTRUCT.name:
         raise ValueError(
             f"encoders must be a run of {RECONSTRUCT.name}, got one of {name} in {folder}"
         )
