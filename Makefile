@@ -29,8 +29,9 @@ test: $(VENV)/dev
 avx2: $(VENV)/dev
 	$(TEST_ENV) ATEN_CPU_CAPABILITY=avx2 ONEDNN_MAX_CPU_ISA=AVX2 $(PY) -m pytest $(PARALLEL) $(NUMERICAL)
 
+# TESTS: some files or folders of them; none are all.
 slow: $(VENV)/dev
-	$(TEST_ENV) $(PY) -m pytest -m slow
+	$(TEST_ENV) $(PY) -m pytest $(PARALLEL) -m slow $(TESTS)
 
 lint: $(VENV)/dev
 	$(PY) -m ruff format --check

@@ -1,3 +1,4 @@
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -25,3 +26,12 @@ def golden():
         }
 
     return read
+
+
+@pytest.fixture
+def compiler():
+    """What torch.compile needs for its default backend; else the test is skipped."""
+    if shutil.which("g++") is None:
+        pytest.skip("inductor needs a C++ compiler: apt install g++")
+    if " " in torch.__file__:
+        pytest.skip("inductor does not quote the path of torch, which has a space here")

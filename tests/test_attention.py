@@ -228,3 +228,22 @@ def test_rejects_bad_input(changes, message):
     arguments = {"queries": torch.zeros(2, 3, 6), "keys": torch.zeros(2, 5, 6), **changes}
     with pytest.raises(ValueError, match=message):
         Attention(6, 2)(**arguments)
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((1, 2, 4), (5, 3, 4), (5, 3, 4), (5, 3)), r"queries must have shape \(B, M, D\)"),
+        (((5, 2, 4), (3, 4), (5, 3, 4), (5, 3)), r"keys must have shape \(B, N, D\)"),
+        (((5, 2, 4), (5, 3, 4), (1, 3, 4), (5, 3)), r"values must have shape \(B, N, E\)"),
+        (((5, 2, 4), (5, 3, 4), (5, 3, 4), (5, 1)), r"mask must have shape \(5, 3\)"),
+        (((5, 2, 4), (5, 3, 4), (5, 3, 5), (5, 3)), "heads must divide the 5 features, got 2"),
+    ],
+)
+def test_shapes_are_not_broadcast(shapes, message):
+    *tensors, mask = shapes
+    with pytest.raises(ValueError, match=message):
+        attend(*map(torch.zeros, tensors), torch.ones(mask, dtype=torch.bool), heads=2)
+    attention = Attention(4, 2)
+    with pytest.raises(ValueError, match="queries must have shape"):
+        attention(torch.zeros(5, 3, 4), torch.zeros(1, 4, 4))

@@ -27,9 +27,9 @@ def random_boxes(*shape, generator, side=0.5, dtype=torch.float64):
 
 def greedy_loop(boxes, scores, threshold):
     """Keep flags of one set, one box after the other."""
-    kept = []
+    kept, overlaps = [], box_iou(boxes, boxes).tolist()
     for index in scores.argsort(descending=True, stable=True).tolist():
-        if all(box_iou(boxes[[index]], boxes[[other]]) <= threshold for other in kept):
+        if all(overlaps[index][other] <= threshold for other in kept):
             kept.append(index)
     return torch.isin(torch.arange(len(boxes)), torch.tensor(kept, dtype=torch.long))
 

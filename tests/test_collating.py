@@ -110,3 +110,23 @@ def test_what_is_no_set_is_stacked_wherever_it_stands(labels):
 def test_mistakes_are_named(samples, message):
     with pytest.raises(ValueError, match=message):
         collate(samples)
+
+
+@pytest.mark.parametrize("kind", [np.float32, np.int64, np.float64])
+def test_rows_may_hold_numbers_of_numpy(kind):
+    rows = [[kind(1), kind(2)], [kind(3), kind(4)]]
+    batch, _ = collate([(rows, 0), (rows[:1], 1)])
+    assert batch.sizes.tolist() == [2, 1]
+    same, _ = collate([(rows, 0), (rows, 1)])  # it would also be a batch of four fields
+    assert same.elements.tolist() == [[[1, 2], [3, 4]]] * 2
+
+
+@pytest.mark.parametrize("nothing", [[], torch.zeros(0), np.zeros(0)])
+def test_empty_sets_alone_need_their_number_of_features(nothing):
+    batch, _ = collate([(nothing, 0), ([[1.0]], 1)])
+    assert batch.sizes.tolist() == [0, 1]
+    with pytest.raises(
+        ValueError, match=r"samples\[0\] are empty sets without a number of features"
+    ):
+        collate([(nothing, 0), (nothing, 1)])
+    assert collate([(torch.zeros(0, 3), 0)])[0].elements.shape == (1, 0, 3)

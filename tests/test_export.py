@@ -204,9 +204,7 @@ def export_serves_every_set(name, masked, generator):
     assert_serves_every_set(program.module(), module, masked=masked, generator=generator)
 
 
-@pytest.mark.parametrize(
-    "name", ["fspool", "counter", "set-transformer-inducing", "slot-attention"]
-)
+@pytest.mark.parametrize("name", ["fspool", "set-transformer-inducing"])
 def test_an_exported_program_serves_every_set(name, generator):
     export_serves_every_set(name, True, generator)
 
@@ -275,7 +273,9 @@ def test_the_older_onnx_exporter_serves_every_set(name, masked, session, generat
     arguments = inputs((3, 5), masked=masked, generator=generator)
     model, names = io.BytesIO(), ["elements", "mask"][: len(arguments)]
     axes = {name: {0: "B", 1: "N"} for name in names}
-    torch.onnx.export(module, arguments, model, dynamo=False, input_names=names, dynamic_axes=axes)
+    # It passes what is keyword-only by position, so a module that has such needs one around it.
+    plain = Apply(lambda x, mask, module: module(x, mask), module=module).eval()
+    torch.onnx.export(plain, arguments, model, dynamo=False, input_names=names, dynamic_axes=axes)
     assert_serves_every_set(session(model), module, masked=masked, generator=generator)
 
 
@@ -318,7 +318,10 @@ def parts(prediction):
     return [prediction.elements, prediction.presence, *(prediction.trajectory or ())]
 
 
-@pytest.mark.parametrize("name", ["mlp", "lstm", "tspn", "dspn"])
+@pytest.mark.parametrize(
+    "name",
+    ["mlp", *(pytest.param(one, marks=pytest.mark.slow) for one in ("lstm", "tspn", "dspn"))],
+)
 def test_an_exported_decoder_serves_every_batch_after_saving(name, generator):
     decoder = decoders()[name].eval()
     vector, buffer = torch.randn(3, 6, generator=generator), io.BytesIO()

@@ -90,6 +90,7 @@ def test_a_broken_loss_says_in_which_epoch_before_the_weights_break(value):
     with pytest.raises(FloatingPointError, match=r"got (nan|inf|-inf) in epoch 3; lower"):
         fit_epochs(model, optimiser, loss, 4, epochs=9, batch_size=2, generator=torch.Generator())
     assert model.weight.isfinite().all()
+    assert not model.training
 
 
 def test_seeds_are_the_same_inside_and_leave_the_outside_alone():
@@ -133,3 +134,17 @@ def test_a_broken_validation_loss_is_told():
 def test_a_device_without_numbers_is_refused():
     with pytest.raises(ValueError, match="device 'meta' is not available: it holds no numbers"):
         find_device("meta")
+
+
+@pytest.mark.parametrize("name", ["count", "epochs", "batch_size"])
+def test_nothing_to_train_is_an_error(name):
+    model = nn.Linear(1, 1)
+    numbers = {"count": 4, "epochs": 1, "batch_size": 2} | {name: 0}
+    with pytest.raises(ValueError, match=f"{name} must be at least 1, got 0"):
+        fit_epochs(
+            model,
+            torch.optim.SGD(model.parameters(), lr=0.1),
+            lambda index: model(torch.ones(1, 1)).sum(),
+            generator=torch.Generator(),
+            **numbers,
+        )

@@ -100,3 +100,9 @@ def test_rejects_categories_of_other_length():
 def test_rejects_categories_that_are_none(categories, classes, message):
     with pytest.raises(ValueError, match=message):
         three_graphs(categories=categories, classes=classes)
+
+
+def test_features_are_those_of_a_batch():
+    edges = torch.tensor([[0, 1], [1, 0]])
+    plain = Graphs(torch.zeros(4, 1), edges, [2, 2], classes=5)  # without categories
+    assert plain.features == plain.batch([0]).nodes.shape[1] == 1

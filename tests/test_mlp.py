@@ -44,3 +44,19 @@ def test_context_linear_equals_a_linear_layer_on_concatenations():
     joint = torch.cat([elements, context.unsqueeze(1).expand(-1, 7, -1)], dim=2)
     expected = nn.functional.linear(joint, layer.weight, layer.bias)
     torch.testing.assert_close(layer(elements, context), expected)
+
+
+def test_layers_can_be_cut_off():
+    mlp = MLP(2, 3, 4)
+    assert isinstance(mlp[-1], nn.Linear)
+    body = mlp[:-1]
+    assert type(body) is nn.Sequential
+    assert body[0] is mlp[0]
+    assert body(torch.zeros(5, 2)).shape == (5, 3)
+
+
+def test_each_set_has_its_own_context():
+    elements, context = torch.zeros(5, 3, 2), torch.zeros(1, 4)
+    for layer in (ContextLinear(2, 4, 3), PairLinear(2, 3, context=4)):
+        with pytest.raises(ValueError, match=r"context must have shape \(B, C\) = \(5, 4\)"):
+            layer(elements, context)

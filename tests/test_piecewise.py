@@ -32,6 +32,7 @@ def test_gradients_of_both_orders(generator):
     assert torch.autograd.gradgradcheck(piecewise_linear, (inputs, values))
 
 
+@pytest.mark.slow
 def test_compiled_and_functional_gradients_equal_eager_ones(generator):
     inputs = torch.rand(6, generator=generator, dtype=torch.float64)
     values = torch.randn(5, generator=generator, dtype=torch.float64)

@@ -71,7 +71,9 @@ def run(tmp_path, monkeypatch, capsys):
     (tmp_path / "models.py").write_text(MODELS)
 
     def run_pytest(*words):
-        code = pytest.main([*words, "--capture=no"], plugins=[torchsets.pytest_plugin])
+        quick = ["-p", "no:unraisableexception"]  # it collects all garbage of torch, five times
+        words = [*words, "--capture=no", *quick]
+        code = pytest.main(words, plugins=[torchsets.pytest_plugin])
         said = capsys.readouterr()
         return pytest.RunResult(code, said.out.splitlines(), said.err.splitlines(), 0)
 

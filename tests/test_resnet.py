@@ -1,7 +1,7 @@
 import pytest
 import torch
 
-from torchsets.pooling import FSPool, MaxPool
+from torchsets.pooling import AttentionPool, FSPool, MaxPool
 from torchsets.resnet import ResNet
 
 
@@ -86,6 +86,12 @@ def test_a_pooling_takes_the_place_of_the_mean(generator):
     torch.testing.assert_close(largest.vector(images), plain.feature_map(images).amax(dim=(2, 3)))
     pooled(images).square().sum().backward()
     assert all(torch.isfinite(p.grad).all() and p.grad.any() for p in pooled.parameters())
+
+
+def test_rejects_a_pooling_to_several_vectors(generator):
+    network = narrow(pool=AttentionPool(32, queries=3).double())
+    with pytest.raises(ValueError, match=r"output of pool must have shape \(B, 8 \* width\)"):
+        network(digits(2, generator, 32))
 
 
 def test_a_picture_gives_the_same_in_any_batch_in_evaluation_mode(generator):

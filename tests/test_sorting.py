@@ -111,6 +111,7 @@ def _inner_step(elements, mask):
     return (elements - 0.1 * torch.func.grad(energy)(elements)).square().sum()
 
 
+@pytest.mark.slow
 def test_compiled_second_order_gradient_equals_the_eager_one(generator):
     elements = torch.randn(4, 6, 2, generator=generator, dtype=torch.float64)
     start = elements.clone().requires_grad_()
@@ -190,6 +191,7 @@ def test_neural_sort_is_differentiable_twice(generator):
     assert torch.autograd.gradgradcheck(function, scores)
 
 
+@pytest.mark.slow
 def test_compiled_neural_sort_equals_the_eager_one(generator):
     scores = torch.randn(4, 6, generator=generator, dtype=torch.float64).requires_grad_()
     weights = torch.randn(4, 6, 6, generator=generator, dtype=torch.float64)

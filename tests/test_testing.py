@@ -295,3 +295,37 @@ def test_a_law_of_its_own_does_not_blame_the_order_for_nan(law, generator):
 
     with pytest.raises(AssertionError, match="the result is nan"):
         law(leaking, *random_sets([3, 1], features=2, generator=generator))
+
+
+class NanForEmptySets(torch.nn.Module):
+    """An average whose weights are nan for an empty set; its result is not."""
+
+    def __init__(self):
+        super().__init__()
+        self.inner, self.score = torch.nn.Linear(2, 4), torch.nn.Linear(2, 1)
+
+    def forward(self, elements, mask):
+        elements = elements.masked_fill(~mask.unsqueeze(-1), 0)
+        if not mask.shape[1]:
+            return self.inner(elements).sum(dim=1)
+        scores = self.score(elements).squeeze(-1).masked_fill(~mask, -torch.inf)
+        mean = (scores.softmax(dim=1).unsqueeze(-1) * self.inner(elements)).sum(dim=1)
+        return torch.where(mask.any(dim=1, keepdim=True), mean, 0.0)
+
+
+def test_empty_sets_that_spoil_the_weights_are_found():
+    model = NanForEmptySets().double()
+    assert model(*random_sets([3, 0], features=2)).isfinite().all()
+    with pytest.raises(AssertionError, match="made the gradient of a parameter nan or infinite"):
+        assert_handles_small_sets(model, features=2)
+
+
+def test_results_may_be_dicts_and_others_are_refused():
+    def both(elements, mask):
+        total = elements.masked_fill(~mask.unsqueeze(-1), 0).sum(dim=1)
+        return {"sum": total, "twice": [2 * total]}
+
+    sets = random_sets([3, 0, 2], features=2)
+    assert_obeys_laws(both, *sets)
+    with pytest.raises(TypeError, match=r"must return tensors, or .*, got float"):
+        assert_obeys_laws(lambda elements, mask: 1.0, *sets)

@@ -172,3 +172,24 @@ def test_many_texts_are_read_in_groups_of_similar_length(cell, generator):
     alone = torch.cat([encoder(tokens[i : i + 1], lengths[i : i + 1]) for i in range(150)])
     torch.testing.assert_close(found, alone)
     assert encoder(tokens, torch.zeros_like(lengths)).eq(0).all()
+
+
+@pytest.mark.parametrize(
+    ("lengths", "message"),
+    [
+        (torch.tensor([4]), "lengths must be from 0 to 2, got 4"),
+        (torch.tensor([-1]), "lengths must be from 0 to 2, got -1"),
+        (torch.tensor([1.0]), r"lengths must be long, got torch\.float32"),
+    ],
+)
+def test_lengths_that_do_not_fit_are_refused(lengths, message):
+    with pytest.raises(ValueError, match=message):
+        QuestionEncoder(3, hidden=4)(torch.ones(1, 2, dtype=torch.long), lengths)
+
+
+@pytest.mark.parametrize("number", [-1, 3])
+def test_numbers_of_no_word_are_refused(number):
+    vocabulary = Vocabulary(("a", "b"))
+    assert vocabulary.decode([1, 0, 2]) == "a b"
+    with pytest.raises(ValueError, match=r"numbers must be from 0 to 2, got \["):
+        vocabulary.decode([number])

@@ -40,6 +40,11 @@ def inside_transform() -> bool:
     return torch._C._are_functorch_transforms_active()
 
 
+def is_vectorised(gradient: Tensor) -> bool:
+    """Whether it stands for many gradients at once: ``is_grads_batched``, ``vectorize=True``."""
+    return torch._C._functorch.is_legacy_batchedtensor(gradient)
+
+
 def is_exporting() -> bool:
     """Whether torch.export runs this code; a torch without that question never does."""
     ask = getattr(torch.compiler, "is_exporting", None)  # new in torch 2.7
@@ -133,7 +138,7 @@ def run_lstm(
         states, cells = call_lstm(lstm, inputs, weights)
         return states, cells.squeeze(0)
     zeros = inputs.new_zeros(1, inputs.shape[0], lstm.hidden_size)
-    weights = lstm._flat_weights if weights is None else weights
+    weights = lstm_weights(lstm) if weights is None else weights
     steps = inputs.transpose(0, 1).contiguous()  # (N, B, D)
     if torch.onnx.is_in_onnx_export():
         states, cell = _onnx_lstm(lstm, steps, weights)
@@ -144,6 +149,14 @@ def run_lstm(
             steps, [zeros, zeros], weights, lstm.bias, 1, 0.0, False, False, False
         )
     return states.transpose(0, 1), cell.squeeze(0)
+
+
+def lstm_weights(lstm: nn.LSTM) -> list[Tensor]:
+    """Its weights as they are now: the list that torch keeps misses what stands in for them.
+
+    torch.func.functional_call and parametrisations exchange attributes alone.
+    """
+    return [getattr(lstm, name) for name in lstm._flat_weights_names]
 
 
 def call_lstm(

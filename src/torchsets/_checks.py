@@ -31,6 +31,13 @@ def check_floating(tensor: Tensor, *, name: str) -> None:
         raise ValueError(f"{name} must be floating point, got {tensor.dtype}")
 
 
+def check_counts(**counts: int) -> None:
+    """Raise ``ValueError`` unless each number, given by its name, is at least 1."""
+    for name, count in counts.items():
+        if count < 1:
+            raise ValueError(f"{name} must be at least 1, got {count}")
+
+
 def check_mask(mask: Tensor, shape: torch.Size, *, name: str = "mask", of: str) -> None:
     """Raise ``ValueError`` unless ``mask`` is bool and has the given shape."""
     if mask.dtype != torch.bool:

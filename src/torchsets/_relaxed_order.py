@@ -141,7 +141,9 @@ def multiply_rows(rows: Tensor, matrices: Tensor, *, transposed: bool = False) -
 
 
 def _row_product(rows: Tensor, matrices: Tensor, transposed: bool) -> Tensor:
-    return (rows.unsqueeze(-2) @ (matrices.mT if transposed else matrices)).squeeze(-2)
+    return (rows.unsqueeze(-2) @ (matrices.transpose(-1, -2) if transposed else matrices)).squeeze(
+        -2
+    )
 
 
 class _RowProduct(torch.autograd.Function):

@@ -37,15 +37,25 @@ def attend(
     Returns:
         The average for each query, (B, M, E). An empty set gives zeros.
 
+    Raises:
+        ValueError: If a shape or dtype differs from the above.
+
     Example:
         >>> values = torch.tensor([[[1.0], [3.0], [8.0]]])
         >>> mask = torch.tensor([[True, True, False]])
         >>> attend(torch.zeros(1, 1, 1), values, values, mask)
         tensor([[[2.]]])
     """
+    check_elements(keys, name="keys")
+    batch, size, features = keys.shape
+    check_shape(queries, (batch, None, features), name="queries", letters="(B, M, D)")
+    check_shape(values, (batch, size, None), name="values", letters="(B, N, E)")
+    for x in (keys, values):
+        check_heads(x.shape[2], heads)
     q, k, v = (_split(x, heads) for x in (queries, keys, values))
     if mask is None:
         return _join(_dot_product_attention(q, k, v, None, scale, dropout))
+    check_mask(mask, keys.shape[:2], of="keys")
     some = mask.any(dim=1, keepdim=True)  # (B, 1)
     # An empty set attends to its padding, and its result is dropped: a softmax over nothing would
     # be nan, and a nan would come back with the gradient.

@@ -246,7 +246,8 @@ def _shared_sides(boxes: Tensor, others: Tensor) -> tuple[Tensor, Tensor]:
 def _inverse_power(side: Tensor) -> Tensor:
     """A power of 2 that brings a side to about 1, without any rounding."""
     limits = torch.finfo(side.dtype)
-    return side.detach().clamp(limits.tiny, limits.max / 4).log2().floor().neg().exp2()
+    # Not exp2, which the older ONNX exporter does not know; powers of 2 are exact, too.
+    return torch.pow(2, side.detach().clamp(limits.tiny, limits.max / 4).log2().floor().neg())
 
 
 def _fill(boxes: Tensor, mask: Tensor | None, *, name: str, of: str) -> Tensor:

@@ -1,6 +1,7 @@
 """Batches for a DataLoader: every field that holds sets is padded, the rest is stacked."""
 
 from collections.abc import Mapping, Sequence
+from numbers import Real
 from typing import Any
 
 import numpy as np
@@ -44,6 +45,11 @@ def _collate(samples: Sequence[Any], field: str) -> Any:
     if not any(isinstance(sample, (tuple, Mapping)) for sample in samples):
         if any(_is_set(sample) for sample in samples):
             return _named(pad, samples, field)
+        if samples and all(_is_nothing(sample) for sample in samples):
+            raise ValueError(
+                f"samples{field} are empty sets without a number of features, which a batch of "
+                f"them alone needs: use zeros((0, D))"
+            )
         if not any(isinstance(sample, list) for sample in samples):
             return _named(default_collate, samples, field)
     first = samples[0]
@@ -70,9 +76,15 @@ def _is_set(field: Any) -> bool:
         return field.ndim == 2 and field.dtype.kind in "iuf"
     # A list of rows of numbers; a list of sets or of labels is a list of fields.
     return isinstance(field, list) and any(
-        isinstance(row, (list, tuple)) and all(isinstance(x, (int, float)) for x in row)
-        for row in field
+        isinstance(row, (list, tuple)) and all(isinstance(x, Real) for x in row) for row in field
     )
+
+
+def _is_nothing(field: Any) -> bool:
+    """Whether it is an empty set beside others, and could be anything alone."""
+    if isinstance(field, (Tensor, np.ndarray)):
+        return tuple(field.shape) == (0,)
+    return isinstance(field, list) and not field
 
 
 def _form(sample: Any) -> str:

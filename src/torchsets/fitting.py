@@ -8,6 +8,8 @@ from contextlib import contextmanager
 import torch
 from torch import Tensor, nn
 
+from torchsets._checks import check_counts
+
 Terms = dict[str, Tensor]
 Line = dict[str, float]
 """What is known of one epoch: ``epoch``, ``loss`` and perhaps ``valid_loss``."""
@@ -102,7 +104,8 @@ def fit_epochs(
     """Train a model for some epochs over ``count`` samples, in an order drawn for each.
 
     Args:
-        model: Is in training mode while it trains and in evaluation mode afterwards.
+        model: Is in training mode while it trains and in evaluation mode afterwards, after an
+            error too.
         optimiser: Over the parameters of the model.
         loss: Numbers of the samples of a batch, (B,) long, to their mean loss.
         count: Number of samples.
@@ -122,7 +125,9 @@ def fit_epochs(
 
     Raises:
         FloatingPointError: If the loss is nan or infinite; says in which epoch.
+        ValueError: If a number is out of range.
     """
+    check_counts(count=count, epochs=epochs, batch_size=batch_size)
     per_epoch = math.ceil(count / batch_size)
     steps = OptimiserSteps(model, optimiser, steps=epochs * per_epoch, schedule=schedule, clip=clip)
     history: list[Line] = []
@@ -142,28 +147,30 @@ def fit_epochs(
             _check_finite(float(terms["loss"]), math.ceil(step / per_epoch))
 
     model.train()
-    for step, terms in steps.run(compute, check=check):
-        total = total + terms["loss"] * (len(batches[(step - 1) % per_epoch]) / count)
-        if step % per_epoch:
-            continue
-        line: Line = {"epoch": step // per_epoch, "loss": float(total)}
-        total = 0.0
-        _check_finite(line["loss"], step // per_epoch)
-        if validate is not None:
-            line["valid_loss"] = value = _evaluate(model, validate)
-            _check_finite(value, step // per_epoch)
-            if value < best:
-                best, kept = value, copy.deepcopy(model.state_dict())
-                waited = 0
-            else:
-                waited += 1
-        history.append(line)
-        report(line)
-        if validate is not None and waited >= patience:
-            break
+    try:
+        for step, terms in steps.run(compute, check=check):
+            total = total + terms["loss"] * (len(batches[(step - 1) % per_epoch]) / count)
+            if step % per_epoch:
+                continue
+            line: Line = {"epoch": step // per_epoch, "loss": float(total)}
+            total = 0.0
+            _check_finite(line["loss"], step // per_epoch)
+            if validate is not None:
+                line["valid_loss"] = value = _evaluate(model, validate)
+                _check_finite(value, step // per_epoch)
+                if value < best:
+                    best, kept = value, copy.deepcopy(model.state_dict())
+                    waited = 0
+                else:
+                    waited += 1
+            history.append(line)
+            report(line)
+            if validate is not None and waited >= patience:
+                break
+    finally:
+        model.eval()
     if kept is not None:
         model.load_state_dict(kept)
-    model.eval()
     if not all(bool(weight.isfinite().all()) for weight in model.parameters()):
         _check_finite(math.nan, len(history))  # by the last step, whose loss nobody has seen
     return history

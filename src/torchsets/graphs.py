@@ -106,7 +106,8 @@ class Graphs:
         self._starts = self.sizes.cumsum(0) - self.sizes
         if edges.numel() and not 0 <= int(edges.min()) <= int(edges.max()) < len(nodes):
             raise ValueError(f"edges must be between the {len(nodes)} nodes, got others")
-        graph_of = torch.arange(len(self.sizes)).repeat_interleave(self.sizes)
+        numbers = torch.arange(len(self.sizes), device=self.sizes.device)
+        graph_of = numbers.repeat_interleave(self.sizes)
         owners = graph_of[edges[0]]
         if not torch.equal(owners, graph_of[edges[1]]):
             raise ValueError("edges must join nodes of one graph, got some between two graphs")
@@ -119,7 +120,7 @@ class Graphs:
     @property
     def features(self) -> int:
         """The number of features of a node in a batch."""
-        return self.nodes.shape[1] + self.classes
+        return self.nodes.shape[1] + (0 if self.categories is None else self.classes)
 
     def __len__(self) -> int:
         return len(self.sizes)
@@ -130,7 +131,7 @@ class Graphs:
         if isinstance(chosen, int):
             chosen = slice(chosen, chosen + 1)
         if isinstance(chosen, slice):
-            chosen = torch.arange(len(self))[chosen]
+            chosen = torch.arange(len(self), device=self.sizes.device)[chosen]
         sizes, counts = self.sizes[chosen], self.edge_counts[chosen]
         places = _runs(self._starts[chosen], sizes)
         nodes = self.nodes[places]

@@ -8,6 +8,8 @@ from typing import TypeVar
 import torch
 from torch import Tensor, nn
 
+from torchsets._checks import check_counts, check_shape
+
 _Module = TypeVar("_Module", bound=nn.Module)
 
 
@@ -35,13 +37,17 @@ class MLP(nn.Sequential):
         layers: int = 2,
         activation: Callable[[], nn.Module] = nn.ReLU,
     ) -> None:
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
+        check_counts(layers=layers)
         sizes = [inputs, *[hidden] * (layers - 1), outputs]
         parts: list[nn.Module] = []
         for before, after in pairwise(sizes):
             parts += [nn.Linear(before, after), activation()]
         super().__init__(*parts[:-1])
+
+    def __getitem__(self, index: slice | int) -> nn.Module:
+        """A layer, or several of them as an ``nn.Sequential``: ``mlp[:-1]`` cuts off the last."""
+        parts = list(self)
+        return nn.Sequential(*parts[index]) if isinstance(index, slice) else parts[index]
 
 
 class ContextLinear(nn.Module):
@@ -65,11 +71,12 @@ class ContextLinear(nn.Module):
 
     def __init__(self, features: int, context: int, outputs: int) -> None:
         super().__init__()
-        self.features = features
+        self.features, self.context = features, context
         self.weight, self.bias = _linear_weights(features + context, outputs)
 
     def forward(self, elements: Tensor, context: Tensor) -> Tensor:
         """Map elements (B, N, D), each set with its context (B, C), to (B, N, H)."""
+        _check_context(context, elements, self.context)
         once = nn.functional.linear(context, self.weight[:, self.features :], self.bias)
         own = nn.functional.linear(elements, self.weight[:, : self.features])
         return own + once.unsqueeze(1)
@@ -110,7 +117,8 @@ class PairLinear(nn.Module):
         """What x_i gives, with the bias and the context, and what x_j gives: (B, N, H) each.
 
         Raises:
-            ValueError: If a context is missing, or given to a layer without one.
+            ValueError: If a context is missing or has another shape than (B, C), or is given to a
+                layer without one.
         """
         if (context is None) != (self.context == 0):
             raise ValueError(
@@ -121,8 +129,14 @@ class PairLinear(nn.Module):
         one, both = self.features, 2 * self.features
         left = nn.functional.linear(elements, self.weight[:, :one], self.bias)
         if context is not None:
+            _check_context(context, elements, self.context)
             left = left + nn.functional.linear(context, self.weight[:, both:]).unsqueeze(1)
         return left, nn.functional.linear(elements, self.weight[:, one:both])
+
+
+def _check_context(context: Tensor, elements: Tensor, features: int) -> None:
+    shape = (elements.shape[0], features)
+    check_shape(context, shape, name="context", letters="(B, C)")
 
 
 def _linear_weights(inputs: int, outputs: int) -> tuple[nn.Parameter, nn.Parameter]:

@@ -6,7 +6,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsets._autograd import name_for_export
+from torchsets._autograd import is_traced, name_for_export
 from torchsets._checks import check_padded_sets
 from torchsets._inputs import Array, Set, flatten_sets, to_index, to_sizes, to_values
 
@@ -216,6 +216,19 @@ def lengths_to_mask(lengths: Tensor, *, size: int | None = None) -> Tensor:
     if size is None:
         size = int(lengths.max()) if len(lengths) else 0
     return torch.arange(size, device=lengths.device) < lengths.unsqueeze(1)
+
+
+def check_lengths(lengths: Tensor, size: int, *, name: str = "lengths") -> None:
+    """Raise ``ValueError`` unless all are from 0 to ``size``.
+
+    Only on a CPU and outside of programs: reading values makes a GPU wait.
+    """
+    if lengths.device.type != "cpu" or is_traced() or not len(lengths):
+        return
+    least, most = (int(x) for x in lengths.aminmax())
+    if least < 0 or most > size:
+        got = least if least < 0 else most
+        raise ValueError(f"{name} must be from 0 to {size}, got {got}")
 
 
 def fill_padding(elements: Tensor, mask: Tensor | None, value: float = 0.0) -> Tensor:

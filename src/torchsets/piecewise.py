@@ -9,6 +9,7 @@ import torch.nn.functional as F  # noqa: N812
 from torch import Tensor, nn
 
 from torchsets._autograd import Context, fast_or_plain
+from torchsets._checks import check_counts
 
 
 def piecewise_linear(inputs: Tensor, values: Tensor) -> Tensor:
@@ -98,8 +99,7 @@ class PiecewiseLinear(nn.Module):
 
     def __init__(self, pieces: int) -> None:
         super().__init__()
-        if pieces < 1:
-            raise ValueError(f"pieces must be at least 1, got {pieces}")
+        check_counts(pieces=pieces)
         self.weight = nn.Parameter(torch.ones(pieces))
 
     def forward(self, inputs: Tensor) -> Tensor:

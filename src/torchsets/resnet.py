@@ -5,7 +5,7 @@ from typing import cast
 
 from torch import Tensor, nn
 
-from torchsets._checks import check_floating, check_shape
+from torchsets._checks import check_counts, check_floating, check_shape
 
 _BLOCKS = {18: (2, 2, 2, 2), 34: (3, 4, 6, 3)}
 
@@ -53,9 +53,7 @@ class ResNet(nn.Module):
         super().__init__()
         if layers not in _BLOCKS:
             raise ValueError(f"layers must be 18 or 34, got {layers}")
-        for name, value in (("outputs", outputs), ("channels", channels), ("width", width)):
-            if value is not None and value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        check_counts(outputs=1 if outputs is None else outputs, channels=channels, width=width)
         if stem == "large":
             self.conv1 = nn.Conv2d(channels, width, 7, stride=2, padding=3, bias=False)
         elif stem == "small":
@@ -90,7 +88,10 @@ class ResNet(nn.Module):
         features = self.feature_map(images)
         if self.pool is None:
             return features.mean(dim=(2, 3))
-        return cast(Callable[[Tensor], Tensor], self.pool)(features.flatten(2).mT)
+        pooled = cast(Callable[[Tensor], Tensor], self.pool)(features.flatten(2).transpose(1, 2))
+        shape = (images.shape[0], features.shape[1])
+        check_shape(pooled, shape, name="output of pool", letters="(B, 8 * width)")
+        return pooled
 
     def forward(self, images: Tensor) -> Tensor:
         """Map pictures (B, channels, H, W) to outputs (B, outputs), or vectors without them."""

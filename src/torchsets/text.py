@@ -8,8 +8,8 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._autograd import is_traced, run_lstm
-from torchsets._checks import check_shape
-from torchsets.padded import lengths_to_mask
+from torchsets._checks import check_counts, check_shape
+from torchsets.padded import check_lengths, lengths_to_mask
 
 # Texts are read in up to this many groups of similar length, of at least so many texts.
 _GROUPS, _GROUP = 4, 32
@@ -76,7 +76,10 @@ class Vocabulary:
         return tokens, lengths
 
     def decode(self, numbers: Iterable[int]) -> str:
-        """The words of numbers, between spaces; 0 is left out."""
+        """The words of numbers, between spaces; 0 is left out. Others raise ``ValueError``."""
+        numbers = list(numbers)
+        if not all(0 <= number <= len(self) for number in numbers):
+            raise ValueError(f"numbers must be from 0 to {len(self)}, got {numbers}")
         return " ".join(self.words[number - 1] for number in numbers if number)
 
     def __len__(self) -> int:
@@ -120,9 +123,7 @@ class QuestionEncoder(nn.Module):
         activation: nn.Module | None = None,
     ) -> None:
         super().__init__()
-        for name, value in (("words", words), ("embedding", embedding), ("hidden", hidden)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        check_counts(words=words, embedding=embedding, hidden=hidden)
         self.embedding = nn.Embedding(words + 1, embedding)
         self.activation = nn.Identity() if activation is None else activation
         self.recurrent = cell(embedding, hidden, batch_first=True)
@@ -148,6 +149,9 @@ class QuestionEncoder(nn.Module):
         if lengths is None:
             lengths = torch.full((batch,), size, dtype=torch.long, device=tokens.device)
         check_shape(lengths, (batch,), name="lengths", letters="(B,)")
+        if lengths.dtype != torch.long:
+            raise ValueError(f"lengths must be long, got {lengths.dtype}")
+        check_lengths(lengths, size)
         if batch == 0 or size == 0:  # a recurrent network needs one of each
             # 0, but with a gradient: an empty batch can be backpropagated like any other
             nothing = sum(weight.flatten()[:0].sum() for weight in self.parameters())

@@ -320,6 +320,7 @@ def test_torch_func_gives_the_same_gradient(generator):
     torch.testing.assert_close(got, expected)
 
 
+@pytest.mark.slow
 def test_compiles_without_a_break(generator):
     counter = random_counter(4)
     boxes, weights = random_proposals(2, 6, generator=generator)

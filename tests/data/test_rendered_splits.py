@@ -65,6 +65,21 @@ def test_other_settings_or_other_code_are_another_split(cache, monkeypatch):
     assert len(whole_folders(cache)) == 7
 
 
+def test_there_are_no_more_processes_than_scenes(cache, monkeypatch):
+    started = []
+
+    def note(folder, split, starts, report):
+        started.extend(starts)
+        raise ChildProcessError
+
+    monkeypatch.setattr(splits, "_ALONE", 2)
+    monkeypatch.setattr(splits, "_run_workers", note)
+    with pytest.raises(ChildProcessError):
+        rendered_scenes(5, size=8, processes=12)
+    assert started == [0, 1, 2, 3, 4]
+
+
+@pytest.mark.slow
 def test_several_processes_give_the_same_pictures(cache, monkeypatch):
     monkeypatch.setattr(splits, "_ALONE", 0)
     made = rendered_scenes(70, size=8, processes=2)

@@ -74,6 +74,7 @@ def test_padding_is_restored_as_zeros(generator):
     assert (restored[mask] != 0).all()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("temperature", [None, 1.0])
 def test_compiles_and_exports(temperature, generator):
     torch.manual_seed(0)

@@ -2,6 +2,7 @@ import pytest
 import torch
 
 from torchsets.decoders import LSTMDecoder, MLPDecoder
+from torchsets.decoders.presence import split_presence
 
 LATENT, HIDDEN, SLOTS, FEATURES = 6, 16, 4, 2
 
@@ -103,6 +104,22 @@ def test_rejects_a_vector_of_another_size(decoder):
 
 
 @BOTH
+def test_rejects_no_slots(decoder):
+    with pytest.raises(ValueError, match="slots must be at least 1, got 0"):
+        decoder(LATENT, HIDDEN, slots=0, features=FEATURES)
+
+
+@BOTH
 def test_rejects_whole_numbers(decoder):
     with pytest.raises(ValueError, match="vector must be floating point"):
         make(decoder)(torch.zeros(3, LATENT, dtype=torch.long))
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.half, torch.float32])
+@pytest.mark.parametrize("raw", [300.0, 3e4, -3e4])
+def test_a_slot_that_is_surely_there_stays(dtype, raw):
+    slots = torch.tensor([[[0.5, raw]]], dtype=dtype, requires_grad=True)
+    presence = split_presence(slots, variable_size=True).presence
+    assert presence.item() == float(raw > 0)
+    presence.sum().backward()
+    assert slots.grad[0, 0].tolist() == [0, 1]  # it can come back

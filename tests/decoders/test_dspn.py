@@ -370,6 +370,7 @@ def test_representation_loss_is_zero_for_the_set_itself(generator):
     torch.testing.assert_close(apart, torch.full_like(apart, 2.0))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("gradient", "pairs"), [("unrolled", False), ("implicit", True)])
 def test_compiled_agrees(gradient, pairs):
     decoder, vector = make(gradient=gradient, pairs=pairs, momentum=0.5, steps=2), vectors()
@@ -378,6 +379,7 @@ def test_compiled_agrees(gradient, pairs):
     torch.testing.assert_close(gradients(compiled, vector), gradients(decoder, vector))
 
 
+@pytest.mark.slow
 @BOTH
 def test_exported_agrees(gradient):
     decoder, vector = make(gradient=gradient, steps=2, tolerance=1e-3, clip=1.0).eval(), vectors()

@@ -202,6 +202,7 @@ def test_encode_puts_the_context_before_the_presence():
     assert (decoder.representation_loss(vector, elements, mask, context=context) == 0).all()
 
 
+@pytest.mark.slow
 def test_compiled_agrees():
     decoder = make(project="simplex", pull=0.5, steps=1)
     given = inputs()
@@ -211,6 +212,7 @@ def test_compiled_agrees():
     torch.testing.assert_close(gradients(compiled, *given), gradients(decoder, *given))
 
 
+@pytest.mark.slow
 def test_exported_agrees_on_more_sets():
     decoder = make(gradient="implicit", project="simplex", pull=0.5, steps=1).eval()
     vector, context = inputs()

@@ -16,7 +16,9 @@ def _seed():
 
 def make(**options):
     options = {"layers": 2, "heads": HEADS, "feedforward": 7, **options}
-    decoder = QueryDecoder(INPUTS, HIDDEN, slots=SLOTS, features=FEATURES, **options).double()
+    decoder = QueryDecoder(
+        INPUTS, HIDDEN, features=FEATURES, **{"slots": SLOTS, **options}
+    ).double()
     with torch.no_grad():  # biases start at 0 and layer norms at 1, where a swap would not show
         for weight in decoder.parameters():
             if weight.ndim == 1:
@@ -167,6 +169,7 @@ def test_bfloat16_autocast_stays_close():
     assert all(weight.grad.isfinite().all() for weight in decoder.parameters())
 
 
+@pytest.mark.slow
 def test_compiled_gradients_equal_eager_ones():
     decoder = make(layers=1)
     tokens, mask = random_sets([3, 0, 4], INPUTS)
@@ -198,6 +201,7 @@ def test_rejects_bad_input(arguments, message):
     ("options", "message"),
     [
         ({"layers": 0}, "layers must be at least 1, got 0"),
+        ({"slots": 0}, "slots must be at least 1, got 0"),
         ({"heads": 3}, "heads must divide the 8 features, got 3"),
     ],
 )

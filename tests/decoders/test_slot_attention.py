@@ -5,6 +5,7 @@ import torch
 
 from torchsets.decoders import SlotAttention
 from torchsets.decoders.slot_attention import slot_updates
+from torchsets.decoders.slot_start import GaussianStart
 from torchsets.losses import SetPredictionLoss, hungarian_loss
 from torchsets.testing import assert_obeys_laws, random_sets
 
@@ -19,7 +20,9 @@ def _seed():
 
 
 def make(**options):
-    decoder = SlotAttention(INPUTS, HIDDEN, slots=SLOTS, features=FEATURES, **options).double()
+    decoder = SlotAttention(
+        INPUTS, HIDDEN, features=FEATURES, **{"slots": SLOTS, **options}
+    ).double()
     with torch.no_grad():  # the layer norms start at 1 and 0, where a swap would not show
         for name, weight in decoder.named_parameters():
             if "norm" in name or "residual.0" in name:
@@ -281,7 +284,8 @@ def test_bfloat16_autocast_stays_close():
     assert all(weight.grad.isfinite().all() for weight in decoder.parameters())
 
 
-@pytest.mark.parametrize("gradient", ["unrolled", pytest.param("implicit", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("gradient", ["unrolled", "implicit"])
 def test_compiled_gradients_equal_eager_ones(gradient):
     decoder = make(start="learned", gradient=gradient, rounds=2)
     tokens, mask = random_sets([3, 0, 4], INPUTS)
@@ -321,8 +325,33 @@ def test_rejects_bad_input(arguments, options, message):
         ({"start": "zero"}, 'start must be "random" or "learned", got \'zero\''),
         ({"gradient": "none"}, 'gradient must be "unrolled" or "implicit", got \'none\''),
         ({"rounds": 0}, "rounds must be at least 1, got 0"),
+        ({"slots": 0}, "slots must be at least 1, got 0"),
     ],
 )
 def test_rejects_bad_options(options, message):
     with pytest.raises(ValueError, match=message):
         make(**options)
+
+
+@pytest.mark.parametrize(("slots", "hidden"), [(5, 10), (1, 4), (3, 16)])
+def test_what_a_set_draws_depends_on_its_place_alone(slots, hidden):
+    start = GaussianStart(slots, hidden)
+    drawn = [start(sets, torch.Generator().manual_seed(0)) for sets in (1, 2, 4)]
+    assert torch.equal(drawn[0], drawn[2][:1])
+    assert torch.equal(drawn[1], drawn[2][:2])
+    assert drawn[2].unique().numel() == 4 * slots * hidden
+
+
+@pytest.mark.parametrize(
+    ("shapes", "message"),
+    [
+        (((1, 2, 4), (5, 3, 4), (5, 3, 6), (5, 3)), r"queries must have shape \(B, N, H\)"),
+        (((5, 2, 4), (3, 4), (5, 3, 6), (5, 3)), r"keys must have shape \(B, N, D\)"),
+        (((5, 2, 4), (5, 3, 4), (1, 3, 6), (5, 3)), r"values must have shape \(B, M, V\)"),
+        (((5, 2, 4), (5, 3, 4), (5, 3, 6), (1, 3)), r"mask must have shape \(5, 3\)"),
+    ],
+)
+def test_shapes_are_not_broadcast(shapes, message):
+    *tensors, mask = shapes
+    with pytest.raises(ValueError, match=message):
+        slot_updates(*map(torch.zeros, tensors), torch.ones(mask, dtype=torch.bool))

@@ -169,6 +169,7 @@ def test_bfloat16_autocast_stays_close():
     assert found.presence.sum(dim=1).tolist() == SIZES.tolist()
 
 
+@pytest.mark.slow
 def test_compiled_gradients_equal_eager_ones():
     decoder, vector = make(layers=1), vectors()
     start = decoder.initial_points(4).detach()
@@ -201,9 +202,11 @@ def test_rejects_bad_input(vector, options, message):
         make().float()(vector, **options)
 
 
-def test_rejects_no_layers_and_a_mask_of_numbers():
+def test_rejects_no_layers_no_slots_and_a_mask_of_numbers():
     with pytest.raises(ValueError, match="layers must be at least 1, got 0"):
         make(layers=0)
+    with pytest.raises(ValueError, match="slots must be at least 1, got 0"):
+        TSPNDecoder(FEATURES, 0, inputs=LATENT, hidden=HIDDEN)
     with pytest.raises(ValueError, match="target_mask must be bool"):
         make().size_loss(vectors(2), torch.ones(2, 3))
 
@@ -213,3 +216,11 @@ def test_rejects_target_sets_that_are_too_large():
     assert make().size_loss(vectors(2), wide).isfinite().all()  # only the real ones count
     with pytest.raises(ValueError, match=f"at most {SLOTS} elements in a set, got {SLOTS + 1}"):
         make().size_loss(vectors(2), ~wide)
+
+
+@pytest.mark.parametrize("size", [-2, 99])
+def test_rejects_sizes_that_do_not_fit(size):
+    decoder = make()
+    sizes = torch.tensor([0, size, 1, 1])
+    with pytest.raises(ValueError, match=rf"sizes must be from 0 to {decoder.slots}, got {size}"):
+        decoder(vectors(), sizes=sizes)

@@ -43,6 +43,7 @@ def test_gradients_of_both_orders(generator):
     assert torch.autograd.gradgradcheck(lambda x: model(x, mask).pow(3), elements)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", POOLS, ids=lambda pool: type(pool).__name__)
 def test_compiles_exports_and_runs_under_autocast(pool, generator):
     elements, mask = random_sets([3, 1, 5], features=3, generator=generator)

@@ -58,6 +58,7 @@ def test_parameter_gradients_are_finite_under_nan_padding(centre, generator):
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
 
 
+@pytest.mark.slow
 @CENTRES
 def test_compiles_and_runs_under_autocast(centre, generator):
     elements, mask = random_sets([3, 1, 5], features=3, generator=generator)

@@ -97,7 +97,9 @@ def test_sums_match_a_dense_matrix_with_their_gradients(generator):
     dense.index_put_((edges[0], edges[1]), torch.ones(5).double(), accumulate=True)
     torch.testing.assert_close(neighbour_sums(nodes, edges), dense @ nodes)
     nodes.requires_grad_()
-    assert torch.autograd.gradcheck(lambda x: neighbour_sums(x, edges).pow(3), nodes)
+    assert torch.autograd.gradcheck(
+        lambda x: neighbour_sums(x, edges).pow(3), nodes, check_batched_grad=True
+    )
     assert torch.autograd.gradgradcheck(lambda x: neighbour_sums(x, edges).pow(3), nodes)
 
 
@@ -184,6 +186,7 @@ def test_a_step_trains_and_dropout_is_there(generator):
     assert model.classifier[3].p == 0.5
 
 
+@pytest.mark.slow
 def test_compiles_and_exports_with_open_sizes(generator):
     model = GIN(3, 2, hidden=4, blocks=2, pooling=FSPool).double().eval()
     one, other = random_graphs(generator), random_graphs(generator, sizes=(2, 9, 3))

@@ -175,6 +175,7 @@ def same_draw(function, *arguments):
     return function(*arguments)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["hidden", "cell"])
 def test_a_compiled_reader_gives_the_same(state, generator):
     elements, mask = random_sets([3, 1, 5], features=2, generator=generator)
@@ -185,6 +186,7 @@ def test_a_compiled_reader_gives_the_same(state, generator):
         torch.testing.assert_close(same_draw(compiled, elements, mask), expected)
 
 
+@pytest.mark.slow
 def test_compiled_tuples_give_the_same(generator):
     sets = random_sets([3, 1, 5], features=2, generator=generator)
     pool = tuples(3)
@@ -207,6 +209,7 @@ def exported(pool, sets):
     return torch.export.export(pool, sets, dynamic_shapes=shapes).module()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("state", ["hidden", "cell"])
 @pytest.mark.filterwarnings("ignore")  # the exporter warns about itself
 def test_an_exported_reader_serves_every_set(state, generator):
@@ -261,3 +264,14 @@ def test_rejects_bad_input():
             pool(elements.long())
         with pytest.raises(ValueError, match="mask must be bool"):
             pool(elements, torch.ones(1, 2))
+
+
+def test_the_numbers_of_tuples_come_in_blocks(monkeypatch, generator):
+    sets = random_sets([6, 2, 0], features=2, generator=generator)
+    pool, seen = tuples(3), []
+    expected = pool(*sets)
+    distinct = janossy._distinct
+    monkeypatch.setattr(janossy, "_TUPLES", 60)
+    monkeypatch.setattr(janossy, "_distinct", lambda rows: seen.append(len(rows)) or distinct(rows))
+    torch.testing.assert_close(pool(*sets), expected)
+    assert max(seen) == 60 // 3

@@ -1,6 +1,7 @@
 import pytest
 import torch
 from torch import nn
+from torch.nn.utils import prune  # noqa: F401  # torch does not import it by itself
 from torch.nn.utils.rnn import pack_padded_sequence
 
 from torchsets.encoders import OrderedEncoder
@@ -130,3 +131,37 @@ def test_can_be_differentiated_twice_as_dspn_does(generator):
     encoder = make()
     elements = torch.randn(1, 3, 2, generator=generator, dtype=torch.float64).requires_grad_()
     assert torch.autograd.gradgradcheck(encoder, elements)
+
+
+def cell_reader():
+    torch.manual_seed(0)
+    return OrderedEncoder(None, features=2, hidden=3, state="cell").double()
+
+
+def test_cells_follow_weights_that_stand_in_for_the_own(generator):
+    encoder, (sets, _) = cell_reader(), random_sets([4, 4], 2, generator)
+    expected = encoder(sets)
+    zeros = {
+        name: torch.zeros_like(weight).requires_grad_()
+        for name, weight in encoder.named_parameters()
+    }
+    result = torch.func.functional_call(encoder, zeros, (sets,))
+    assert (result == 0).all()
+    gradients = torch.autograd.grad(result.sum(), list(zeros.values()), allow_unused=True)
+    assert all(gradient is not None for gradient in gradients)
+    torch.testing.assert_close(encoder(sets), expected)
+
+
+@pytest.mark.parametrize("way", ["parametrised", "pruned"])
+def test_cells_of_changed_weights_have_their_gradients(way, generator):
+    encoder, (sets, _) = cell_reader(), random_sets([4], 2, generator)
+    if way == "parametrised":
+        nn.utils.parametrizations.weight_norm(encoder.lstm, "weight_hh_l0")
+    else:
+        nn.utils.prune.l1_unstructured(encoder.lstm, "weight_hh_l0", amount=0.5)
+    for _ in range(2):
+        encoder.zero_grad()
+        encoder(sets).sum().backward()
+        assert all(weight.grad is not None for weight in encoder.parameters())
+    _, (_, cell) = encoder.lstm(sets)
+    torch.testing.assert_close(encoder(sets), cell[0])

@@ -107,6 +107,7 @@ def test_gradient(generator):
     assert torch.autograd.gradcheck(lambda x: model(x, mask), elements)
 
 
+@pytest.mark.slow
 def test_compiles_and_runs_under_autocast(generator):
     elements, mask = random_sets([3, 1, 5], features=3, generator=generator)
     model = encoder(FSPool)

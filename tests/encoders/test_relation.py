@@ -101,6 +101,7 @@ def test_parameter_gradients_are_finite_under_nan_padding(generator):
     assert all(torch.isfinite(weight.grad).all() for weight in model.parameters())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("pool", POOLS, ids=lambda pool: type(pool).__name__)
 def test_compiles_and_exports(pool, generator):
     elements, mask = random_sets([3, 1, 5], features=3, generator=generator)

@@ -1,5 +1,4 @@
 import math
-import shutil
 
 import pytest
 import torch
@@ -133,6 +132,7 @@ def test_a_dspn_around_it_compiles(generator):
     )
 
 
+@pytest.mark.slow
 def test_compiles(generator):
     elements, mask = random_sets([3, 0, 5], features=3, generator=generator)
     model = encoder("inducing", layers=1)
@@ -154,9 +154,8 @@ def test_runs_under_autocast(name, generator):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
 def test_inductor_gives_equal_values_and_gradients(generator):
-    if shutil.which("g++") is None:
-        pytest.skip("inductor needs a C++ compiler: apt install g++")
     elements, mask = random_sets([3, 0, 5], features=3, generator=generator)
     model = encoder("inducing", layers=1)
     expected = model(elements, mask)

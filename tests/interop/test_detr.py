@@ -209,3 +209,12 @@ def test_a_detector_of_hugging_face_has_the_same_loss(batch, monkeypatch):
     torch.testing.assert_close(loss, expected)
     for got, wanted in zip(gradients, expected_gradients, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-4, rtol=1e-3)  # sums in another order
+
+
+def test_labels_that_are_no_class_numbers_are_refused():
+    outputs = {"logits": torch.zeros(1, 3, 2), "pred_boxes": torch.rand(1, 3, 4)}
+    target = {"class_labels": torch.tensor([1.7]), "boxes": torch.rand(1, 4)}
+    with pytest.raises(ValueError, match=r"labels must be integers, got torch\.float32 in image 0"):
+        DetrMatcher()(outputs, [target])
+    empty = {"class_labels": torch.zeros(0), "boxes": torch.zeros(0, 4)}  # as torch.tensor([]) is
+    assert len(DetrMatcher()(outputs, [empty])[0][0]) == 0

@@ -54,6 +54,16 @@ def test_it_gives_the_same_scores(tmp_path, generator):
     torch.testing.assert_close(loaded(sets), model(sets))
 
 
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bfloat16])
+def test_weights_keep_their_dtype(dtype, tmp_path):
+    model = hub.PointNet(3, 2, hidden=4).to(dtype)
+    model.save_pretrained(tmp_path)
+    loaded = hub.PointNet.from_pretrained(tmp_path)
+    for one, other in zip(model.parameters(), loaded.parameters(), strict=True):
+        assert torch.equal(one, other)
+        assert other.dtype == dtype
+
+
 def test_a_module_as_an_argument_is_refused():
     with pytest.raises(ValueError, match=r"pooling must be a number.*got FSPool; write a class"):
         hub.PointNet(3, 2, pooling=FSPool)
@@ -98,3 +108,30 @@ def test_models_can_be_copied_and_pickled():
         torch.testing.assert_close(
             other(torch.ones(1, 3)).elements, model(torch.ones(1, 3)).elements
         )
+
+
+class Wider(PointClassifier):
+    def __init__(self, width):
+        super().__init__(3, 2, hidden=width)
+
+
+def test_a_subclass_may_have_arguments_of_its_own(tmp_path, generator):
+    model = Wider(7)
+    model.save_pretrained(tmp_path)
+    sets = torch.randn(2, 5, 3, generator=generator)
+    torch.testing.assert_close(Wider.from_pretrained(tmp_path)(sets), model(sets))
+
+
+@hub.with_hub
+class Any(torch.nn.Module):
+    def __init__(self, sizes, *rest, **more):
+        super().__init__()
+
+
+def test_what_json_would_change_is_refused():
+    Any((3, 4), names={"a": [1, (2,)]})
+    with pytest.raises(ValueError, match=r"\*rest cannot be saved with the model"):
+        Any(3, 4)
+    for value in ({1: "one"}, {"deep": {2: 3}}, float("nan")):
+        with pytest.raises(ValueError, match="sizes must be a number, text or a list"):
+            Any(value)

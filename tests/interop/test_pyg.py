@@ -11,7 +11,7 @@ pyg = pytest.importorskip(
 from torch_geometric import nn as pyg_nn  # noqa: E402
 from torch_geometric.data import Batch, Data  # noqa: E402
 
-from torchsets.encoders import GIN, DeepSets, neighbour_sums  # noqa: E402
+from torchsets.encoders import GIN, DeepSets, PointNet, neighbour_sums  # noqa: E402
 from torchsets.interop.pyg import FSPoolAggregation, SetAggregation  # noqa: E402
 from torchsets.mlp import MLP  # noqa: E402
 from torchsets.pooling import FSPool, MaxPool, MeanPool, MinPool, SumPool, fspool  # noqa: E402
@@ -121,6 +121,7 @@ def test_repr_and_reset_follow_pyg():
     assert not torch.equal(before, grouped.pool.module.pool.weight)
 
 
+@pytest.mark.slow
 def test_a_model_with_it_compiles(generator):
     model = pyg_nn.GINConv(nn.Linear(3, 2), aggr=FSPoolAggregation(3))
     x = torch.randn(5, 3, generator=generator)
@@ -156,3 +157,14 @@ def test_pyg_is_the_oracle_of_neighbour_sums_and_gin(generator):
         pooled.append(pyg_nn.global_add_pool(x, batch.batch))
     expected = model.classifier(torch.cat(pooled, dim=1))
     torch.testing.assert_close(model(batch.x, batch.edge_index, sizes), expected)
+
+
+def test_an_index_must_name_a_group_for_each_row():
+    with pytest.raises(ValueError, match=r"index must have shape \(total,\) = \(5\), got \(3,\)"):
+        SetAggregation(SumPool())(torch.zeros(5, 1), torch.tensor([1, 0, 1]))
+
+
+def test_half_a_model_is_not_drawn_anew():
+    aggregation = SetAggregation(PointNet(3, 2))
+    with pytest.raises(TypeError, match="weights of ContextLinear cannot be drawn anew"):
+        aggregation.reset_parameters()

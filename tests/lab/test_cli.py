@@ -138,36 +138,39 @@ def test_unknown_options_are_an_error(tmp_path):
     assert call("list", "--fast", cwd=tmp_path).returncode == 2
 
 
-def test_fields_may_stand_before_and_after_options(tmp_path):
+def test_fields_may_stand_before_and_after_options(tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     words = ["run", "polygons", "steps=2", "zeroed_sizes=", "--scale", "smoke", "models=random"]
-    done = call(*words, "--out", "a b", "seed=4", cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    main([*words, "--out", "a b", "seed=4"])
     config = json.loads((tmp_path / "a b" / "config.json").read_text())["config"]
     assert (config["steps"], config["models"], config["seed"]) == (2, ["random"], 4)
-    assert "torchsets report 'a b' -o report.html" in done.stdout
+    assert "torchsets report 'a b' -o report.html" in capsys.readouterr().out
 
 
-def test_a_used_folder_or_a_file_is_not_written_into(finished):
+@pytest.mark.parametrize(
+    ("out", "message"),
+    [("whole", "is not empty; choose another folder"), ("whole/config.json", "cannot write")],
+)
+def test_a_used_folder_or_a_file_is_not_written_into(out, message, finished, monkeypatch, capsys):
+    monkeypatch.chdir(finished)
     before = numbers(finished / "whole")
-    done = call(*RUN, "--out", "whole", cwd=finished)
-    assert (done.returncode, "is not empty; choose another folder" in done.stderr) == (2, True)
-    assert numbers(finished / "whole") == before
-    done = call(*RUN, "--out", "whole/config.json", cwd=finished)
-    assert (done.returncode, "cannot write" in done.stderr) == (2, True)
+    with pytest.raises(SystemExit, match="2"):
+        main([*RUN, "--out", out])
+    assert message in capsys.readouterr().err
     assert numbers(finished / "whole") == before
 
 
-def test_report_is_written_from_the_records_alone_and_always_the_same(finished):
-    pages = []
-    for name in ("one.html", "two.html"):
-        done = call("report", "whole", "-o", name, cwd=finished)
-        assert done.returncode == 0, done.stderr
-        pages.append((finished / name).read_text())
+def test_report_is_written_from_the_records_alone_and_always_the_same(finished, monkeypatch):
+    monkeypatch.chdir(finished)
+    main(["report", "whole", "-o", "one.html"])
+    done = call("report", "whole", "-o", "two.html", cwd=finished)
+    assert done.returncode == 0, done.stderr
+    pages = [(finished / name).read_text() for name in ("one.html", "two.html")]
     assert pages[0] == pages[1]
     assert "Chamfer loss by set size" in pages[0]
 
 
-@pytest.mark.parametrize("moment", [45, 130])
+@pytest.mark.parametrize("moment", [pytest.param(45, marks=pytest.mark.slow), 130])
 def test_a_killed_run_resumes_and_ends_with_the_same_numbers(moment, finished, tmp_path):
     killed = call(str(moment), *RUN, "--out", "cut", cwd=tmp_path, code=KILLED)
     assert killed.returncode == -signal.SIGKILL, killed.stderr
@@ -201,6 +204,7 @@ def stop_while_training(arguments, folder):
     return running.returncode, message, curve.read_text().splitlines()
 
 
+@pytest.mark.slow
 def test_a_broken_checkpoint_is_passed_over_with_a_warning_line(finished, tmp_path):
     call("60", *RUN, "--out", "cut", cwd=tmp_path, code=KILLED)
     newest = max((tmp_path / "cut" / "checkpoint" / "n=4" / "mlp-chamfer").glob("0*"))
@@ -213,14 +217,16 @@ def test_a_broken_checkpoint_is_passed_over_with_a_warning_line(finished, tmp_pa
     assert numbers(tmp_path / "cut") == numbers(finished / "whole")
 
 
-def test_a_run_folder_of_a_newer_schema_is_refused(finished, tmp_path):
+@pytest.mark.filterwarnings("default")
+def test_a_run_folder_of_a_newer_schema_is_refused(finished, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
     shutil.copytree(finished / "whole", tmp_path / "new")
     path = tmp_path / "new" / "config.json"
     path.write_text(path.read_text().replace('"schema_version": 1', '"schema_version": 9'))
     for arguments in (["run", "--resume", "new"], ["report", "new"]):
-        done = call(*arguments, cwd=tmp_path)
-        assert done.returncode == 2
-        assert "it was written by a newer torchsets" in done.stderr
+        with pytest.raises(SystemExit, match="2"):
+            main(arguments)
+        assert "it was written by a newer torchsets" in capsys.readouterr().err
 
 
 def test_an_unknown_benchmark_is_an_error(capsys):
@@ -249,12 +255,12 @@ def test_a_missing_extra_names_the_command_that_installs_it(finished):
     assert "pip install 'torchsets[app]'" in done.stderr
 
 
-def test_a_configuration_may_come_as_json(tmp_path):
+def test_a_configuration_may_come_as_json(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
     config = {"models": ["random"], "zeroed_sizes": [], "test_sets": 8}
     (tmp_path / "my config.json").write_text(json.dumps(config))
     options = ["--config", "my config.json", "--scale", "smoke", "--out", "run"]
-    done = call("run", "polygons", *options, cwd=tmp_path)
-    assert done.returncode == 0, done.stderr
+    main(["run", "polygons", *options])
     recorded = json.loads((tmp_path / "run" / "config.json").read_text())["config"]
     assert (recorded["test_sets"], recorded["steps"]) == (8, 50)  # 50 is that of the scale
 

@@ -31,6 +31,7 @@ from torchsets.lab.figures import (
     to_record,
 )
 from torchsets.lab.records import Recorder, read_run
+from torchsets.lab.reports.figures import draw_figure
 
 LINE = Line([0, 1, 2], [0.5, None, 1.5], "ours", dashed=True, faint=True, black=True, value=0.25)
 FULL = {  # every field differs from its default
@@ -252,3 +253,19 @@ def test_every_panel_has_one_frame_or_one_for_each_value():
         Frames(slider, [MovingBars([[0.0]] * 2, (0.0, 1.0))])
     with pytest.raises(ValueError, match="marks must have 1 or 3 frames, got 2"):
         Frames(slider, [MovingBars([[0.0]], (0.0, 1.0), marks=[[0.0]] * 2)])
+
+
+def test_opacity_may_have_gaps(tmp_path):
+    points = [[0.0, 1.0], [1.0, 0.0]]
+    moving = MovingPoints([points], (0.0, 1.0), values=[[math.nan, 1.0]])
+    with Recorder.start(tmp_path / "run", experiment="toy", scale="smoke", config={}) as recorder:
+        for name, figure in (
+            ("still", Points([PointSet(points, values=[math.nan, 0.5])])),
+            ("moving", Frames(Slider("step", [0.0]), [moving])),
+        ):
+            recorder.add_figure(name, figure, title="t", caption="c", alt="a")
+    found = {name: one.figure.panels[0] for name, one in read_run(tmp_path / "run").figures.items()}
+    assert found["still"].values == [None, 0.5]
+    assert found["moving"].values == [[None, 1.0]]
+    for name, one in read_run(tmp_path / "run").figures.items():
+        assert draw_figure(name, one).lstrip().startswith("<svg")

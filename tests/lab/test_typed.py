@@ -147,6 +147,22 @@ def test_unknown_keys_are_passed_over_if_not_strict():
     assert from_json(Inner, {"x": 1, "later": 2}, "file.json", strict=False) == Inner(1.0)
 
 
+def test_unknown_keys_deeper_down_are_passed_over_too():
+    @dataclasses.dataclass(frozen=True)
+    class Outer:
+        many: dict[str, Inner]
+        several: tuple[Inner, ...] = ()
+        maybe: Inner | None = None
+
+    later = {"x": 1, "later": 2}
+    content = {"many": {"a": later}, "several": [later], "maybe": later}
+    one = Inner(1.0)
+    assert from_json(Outer, content, "file", strict=False) == Outer({"a": one}, (one,), one)
+    for name in content:
+        with pytest.raises(ValueError, match="later"):
+            from_json(Outer, {"many": {}, name: content[name]}, "file")
+
+
 def test_a_long_value_is_cut_in_an_error():
     with pytest.raises(ValueError, match=r"count must be int, got .*\.\.\.$") as raised:
         read(count="x" * 1000)

@@ -367,3 +367,11 @@ def test_one_threshold_is_a_list_too():
 def test_rejects_curves_of_different_lengths():
     with pytest.raises(ValueError, match=r"same shape \(\.\.\., K\), got \(3,\) and \(2,\)"):
         average_precision(torch.zeros(3), torch.zeros(2))
+
+
+def test_a_score_that_is_nan_comes_last():
+    distance = torch.tensor([[[0.0], [5.0]]])
+    for low in (0.1, float("nan")):
+        scores = torch.tensor([[0.9, low]])
+        result = pairwise_average_precision(distance, scores, thresholds=(1.0,))
+        assert result.tolist() == [1.0]

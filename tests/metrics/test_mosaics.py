@@ -105,3 +105,16 @@ def test_the_ceilings_of_mnist(side, expected):
     tiles = image_to_tiles(resize_bilinear(images, (size, size)), (side, side))
     ceiling = torch.cat([accuracy_ceiling(part) for part in tiles.split(1000)]).mean()
     assert ceiling.item() == pytest.approx(expected, abs=5e-4)
+
+
+def test_no_tiles_are_right_and_wrong_input_is_told():
+    nothing = mosaic_scores(
+        torch.zeros(2, 0, 0), torch.zeros(2, 0, 3), torch.zeros(2, 0, dtype=torch.long)
+    )
+    assert nothing.correct.all()
+    assert nothing.error.tolist() == [0, 0]
+    permutation, tiles = torch.eye(3).unsqueeze(0), torch.zeros(1, 3, 2)
+    with pytest.raises(ValueError, match="positions must be the numbers from 0 to N - 1"):
+        mosaic_scores(permutation, tiles, torch.tensor([[7, 7, 9]]))
+    with pytest.raises(ValueError, match=r"tiles must be floating point, got torch\.uint8"):
+        mosaic_scores(permutation, tiles.byte(), torch.tensor([[0, 1, 2]]))

@@ -36,3 +36,10 @@ def test_no_sets_have_accuracy_zero():
 def test_sizes_reject_bad_input(metric, presence, mask, message):
     with pytest.raises(ValueError, match=message):
         metric(presence, mask)
+
+
+def test_many_sets_in_half_precision_are_counted_right():
+    ones = torch.ones(70_000, 1, dtype=torch.half)
+    result = set_size_accuracy(ones, ones.bool())
+    assert (result.item(), result.dtype) == (1, torch.float32)
+    assert set_size_error(torch.ones(7000, 10).half(), torch.zeros(7000, 10).bool()).item() == 10

@@ -123,6 +123,7 @@ def test_steps_lower_the_cost(generator):
     assert (torch.stack(totals).diff(dim=0) < 0).all()
 
 
+@pytest.mark.slow
 def test_compiles_and_maps_with_the_same_gradients(generator):
     costs, _ = inputs((2, 2), generator)
 

@@ -365,6 +365,7 @@ def test_works_in_inference_mode_and_half_precision(generator):
             torch.testing.assert_close(half, expected.detach(), rtol=0, atol=0.03)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("masked", [False, True])
 def test_compiles_with_the_same_values_and_gradients(masked, generator):
     model = make()

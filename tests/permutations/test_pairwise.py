@@ -105,6 +105,7 @@ def test_bfloat16_autocast_is_close(generator):
     assert torch.isfinite(cost.compare[0].weight.grad).all()
 
 
+@pytest.mark.slow
 def test_compiles_with_the_same_values_and_gradients(generator):
     cost = PairwiseCost(2, 4).double()
     elements = torch.randn(2, 4, 2, generator=generator, dtype=torch.float64)

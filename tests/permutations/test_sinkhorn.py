@@ -166,6 +166,7 @@ def test_autocast_changes_nothing(generator):
     torch.testing.assert_close(gradient, expected)
 
 
+@pytest.mark.slow
 def test_compiles_with_the_same_values_and_gradients(generator):
     scores = torch.randn(2, 5, 5, generator=generator, dtype=torch.float64).requires_grad_()
     mask = torch.tensor([[True, True, False, True, True], [True] * 5])

@@ -1,5 +1,3 @@
-import shutil
-
 import pytest
 import torch
 
@@ -255,6 +253,7 @@ def test_compiles_and_exports_with_equal_gradients(dtype, generator):
     torch.testing.assert_close(exported(elements, mask), expected)
 
 
+@pytest.mark.slow
 def test_compiled_unpooling_equals_the_eager_one(generator):
     elements, mask = random_sets([3, 1, 5], features=3, generator=generator)
     for temperature in (None, 1.0):
@@ -391,9 +390,8 @@ def test_rejects_bad_input(call, message):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("compiler")
 def test_inductor_gives_equal_values_and_gradients(generator):
-    if shutil.which("g++") is None:
-        pytest.skip("inductor needs a C++ compiler: apt install g++")
     torch.manual_seed(0)
     pool = FSPool(2)
     elements, mask = random_sets([3, 1, 5], features=2, generator=generator, dtype=torch.float32)

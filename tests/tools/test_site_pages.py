@@ -22,6 +22,15 @@ def test_marks_that_are_missing_are_an_error():
         write_index.with_generated_parts("# Recorded runs\n")
 
 
+def test_the_command_of_a_reproduced_table_names_what_differs_from_its_scale():
+    table = index.runs_table()
+    (line,) = [one for one in table.splitlines() if one.startswith("| [numbering/64-elements](")]
+    command = "torchsets run numbering elements=64 models=idspn data=1 --scale cpu"
+    assert line.endswith(f"| `{command}` |")
+    (line,) = [one for one in table.splitlines() if one.startswith("| [set-estimators/cpu](")]
+    assert line.endswith("| - | `torchsets run set-estimators --scale cpu` |")  # it times itself
+
+
 def test_every_folder_of_results_has_a_finding():
     folders = {path.name for path in records.RESULTS.iterdir() if path.is_dir()}
     assert set(index.findings()) == folders, "results/README.md: a line for each folder"

@@ -27,13 +27,15 @@ def _folder(parts: Parts, one: Recorded) -> str:
 
 def _section(parts: Parts, group: list[Run]) -> str:
     first = group[0]
-    environment = first.environments[0]
+    environments = [one for run in group for one in run.environments]
+    begun = min(one.started for one in environments)
     seconds = sum(task.seconds for run in group for task in run.tasks.values())
     seeds = ", ".join(str(run.seed) for run in group)
-    commit = (environment.commit or "unknown")[:7]
+    commits = dict.fromkeys((one.commit or "unknown")[:7] for one in environments)
     about = (
         f"\n`{where(first)}`: scale {first.scale}, seed{'s' if len(group) > 1 else ''} {seeds}, "
-        f"commit {commit}, begun {environment.started[:10]}, {duration(seconds)} of training.\n"
+        f"commit{'s' if len(commits) > 1 else ''} {', '.join(commits)}, begun {begun[:10]}, "
+        f"{duration(seconds)} of training.\n"
     )
     return about + tables_of(parts, group, "####") + figures_of(parts, first)
 

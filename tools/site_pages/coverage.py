@@ -12,7 +12,6 @@ REASONS = {
     "count/vqa-test": "its answers are on a server only",
     "count/vqa-val": "the features of VQA v2 are not here; weeks of GPU",
     "perm/vqa": "the features of VQA v2 are not here; weeks of GPU",
-    "fspool/mnist-100": "100 epochs: two core-hours for each noise from a random start, not run",
     "fspool/clevr": "350 epochs of 700,000 questions: weeks on two cores",
     "fspool/clevr-epochs": "as `fspool/clevr`; ours: questions until 60 to 95 % are right",
     "fspool/clevr-time": "as `fspool/clevr`; a time of a GPU; ours: CPU time of a pass",

@@ -10,6 +10,7 @@ from typing import NamedTuple, cast
 import torch
 from torch import Tensor, nn
 
+from torchsets._checks import check_counts
 from torchsets.counting.features import count_features
 from torchsets.counting.graph import Graph, box_graph, distance_graph, pairs, symmetric_index
 from torchsets.counting.similarity import similar_rows
@@ -66,8 +67,7 @@ class Counter(nn.Module):
 
     def __init__(self, objects: int = 10, *, pieces: int = 16, attention: str = "weights") -> None:
         super().__init__()
-        if objects < 1:
-            raise ValueError(f"objects must be at least 1, got {objects}")
+        check_counts(objects=objects)
         if attention not in ("weights", "logits"):
             raise ValueError(f"attention must be 'weights' or 'logits', got {attention!r}")
         self.objects = objects

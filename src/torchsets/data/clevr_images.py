@@ -8,6 +8,7 @@ import torch
 from torch import Tensor
 
 from torchsets._catalogue import data_folder
+from torchsets._checks import check_counts
 from torchsets.data.build_once import build_once, made_folder
 from torchsets.data.clevr import clevr_scenes
 from torchsets.data.picture_folders import read_picture
@@ -40,8 +41,7 @@ def clevr_pictures(split: str, *, size: int = 128) -> ScenePictures:
         ValueError: If a file is damaged, or an argument is out of range.
         FileNotFoundError: If the scenes or all pictures are missing; it says where to get them.
     """
-    if size < 1:
-        raise ValueError(f"size must be at least 1, got {size}")
+    check_counts(size=size)
     scenes = clevr_scenes(split)
     folder = data_folder() / "clevr" / "CLEVR_v1.0" / "images" / split
     names = [f"CLEVR_{split}_{number:06}.png" for number in scenes.numbers.tolist()]

@@ -7,6 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsets._catalogue import data_folder
+from torchsets._checks import check_counts
 from torchsets._extras import import_extra
 from torchsets.data.resize import resize_and_crop
 
@@ -33,8 +34,7 @@ class PictureFolder:
     """
 
     def __init__(self, folder: str | Path, *, size: int = 64) -> None:
-        if size < 1:
-            raise ValueError(f"size must be at least 1, got {size}")
+        check_counts(size=size)
         folder = Path(folder)
         if not folder.is_dir():
             raise FileNotFoundError(

@@ -5,6 +5,8 @@ import math
 import torch
 from torch import Tensor
 
+from torchsets._checks import check_counts
+
 
 def turned_polygons(angles: Tensor, size: int) -> Tensor:
     """Return regular polygons around 0 with radius 1, each turned by its angle.
@@ -21,8 +23,7 @@ def turned_polygons(angles: Tensor, size: int) -> Tensor:
         tensor([[[ 1.,  0.],
                  [-1., -0.]]])
     """
-    if size < 1:
-        raise ValueError(f"size must be at least 1, got {size}")
+    check_counts(size=size)
     corners = torch.arange(size, dtype=angles.dtype, device=angles.device) * (2 * math.pi / size)
     turned = angles.unsqueeze(-1) + corners  # (B, N)
     return torch.stack([turned.cos(), turned.sin()], dim=-1)

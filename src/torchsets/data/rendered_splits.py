@@ -93,7 +93,7 @@ def rendered_scenes(
     if processes is not None and processes < 1:
         raise ValueError(f"processes must be at least 1, got {processes}")
     split = _Split(count, *objects, seed, first, size, samples)
-    workers = 1 if count < _ALONE else processes or os.cpu_count() or 1
+    workers = 1 if count < _ALONE else min(processes or os.cpu_count() or 1, count)
     report = progress or _line_on_stderr()
     folder = made_folder() / f"scenes-{_fingerprint(split)}"
     return read_pictures(

@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor
 
+from torchsets._checks import check_counts
 from torchsets.decoders.dspn import DSPN, Initial
 from torchsets.decoders.set_gradient import set_gradient
 from torchsets.padded import SetPrediction, Trajectory
@@ -42,8 +43,7 @@ def decode_adaptively(
         Analysis 8.
     """
     steps = decoder.steps if steps is None else steps
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_counts(steps=steps)
     if torch.is_inference_mode_enabled():  # autograd refuses tensors of this mode
         with torch.inference_mode(False), torch.no_grad():
             start = decoder._start(vector.shape[0], initial).clone()

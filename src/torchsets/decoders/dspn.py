@@ -7,7 +7,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_floating, check_padded_sets, check_shape
+from torchsets._checks import check_counts, check_floating, check_padded_sets, check_shape
 from torchsets.decoders.descent import Descent, descend
 from torchsets.decoders.set_gradient import (
     DISTANCES,
@@ -92,8 +92,7 @@ class DSPN(nn.Module):
         pull: float = 0.0,
     ) -> None:
         super().__init__()
-        if slots < 1:
-            raise ValueError(f"slots must be at least 1, got {slots}")
+        check_counts(slots=slots)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, got {momentum}")
         if clip is not None and not 0 < clip < math.inf:
@@ -293,6 +292,5 @@ class DSPN(nn.Module):
 
 
 def _check_steps(steps: int) -> int:
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_counts(steps=steps)
     return steps

@@ -3,7 +3,7 @@
 from torch import Tensor, nn
 
 from torchsets._autograd import call_lstm
-from torchsets._checks import check_floating, check_shape
+from torchsets._checks import check_counts, check_floating, check_shape
 from torchsets.decoders.presence import split_presence
 from torchsets.mlp import glorot_
 from torchsets.padded import SetPrediction
@@ -33,6 +33,7 @@ class LSTMDecoder(nn.Module):
         self, inputs: int, hidden: int, *, slots: int, features: int, variable_size: bool = True
     ) -> None:
         super().__init__()
+        check_counts(slots=slots)
         self.inputs, self.slots, self.variable_size = inputs, slots, variable_size
         self.first = glorot_(nn.Linear(inputs, hidden))
         self.lstm = nn.LSTM(1, hidden, batch_first=True)

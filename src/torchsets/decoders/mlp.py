@@ -2,7 +2,7 @@
 
 from torch import Tensor, nn
 
-from torchsets._checks import check_floating, check_shape
+from torchsets._checks import check_counts, check_floating, check_shape
 from torchsets.decoders.presence import split_presence
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction
@@ -40,6 +40,7 @@ class MLPDecoder(nn.Module):
         variable_size: bool = True,
     ) -> None:
         super().__init__()
+        check_counts(slots=slots)
         self.inputs, self.slots, self.variable_size = inputs, slots, variable_size
         self.width = features + variable_size
         self.mlp = glorot_(MLP(inputs, hidden, slots * self.width, layers=layers))

@@ -15,7 +15,7 @@ def split_presence(slots: Tensor, *, variable_size: bool) -> SetPrediction:
     if not variable_size:
         return SetPrediction(slots, slots.new_ones(slots.shape[:-1]))
     raw = slots[..., -1] + 1
-    presence = raw + (raw.clamp(0, 1) - raw).detach()
+    presence = raw.clamp(0, 1).detach() + (raw - raw.detach())  # exactly what is cut, plus 0
     return SetPrediction(slots[..., :-1], presence)
 
 

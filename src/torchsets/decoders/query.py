@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets, check_shape
+from torchsets._checks import check_counts, check_padded_sets, check_shape
 from torchsets.decoders.presence import split_steps
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction, fill_padding
@@ -56,8 +56,7 @@ class QueryDecoder(nn.Module):
         variable_size: bool = True,
     ) -> None:
         super().__init__()
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
+        check_counts(layers=layers, slots=slots)
         self.inputs, self.variable_size = inputs, variable_size
         self.queries = nn.Parameter(torch.randn(slots, hidden))
         self.project = nn.Linear(inputs, hidden)

@@ -5,7 +5,13 @@ from typing import Literal
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets, check_shape
+from torchsets._checks import (
+    check_counts,
+    check_elements,
+    check_mask,
+    check_padded_sets,
+    check_shape,
+)
 from torchsets.decoders.presence import split_steps
 from torchsets.decoders.slot_start import GaussianStart, LearnedStart, check_initial
 from torchsets.mlp import MLP, glorot_
@@ -29,11 +35,20 @@ def slot_updates(
     Returns:
         One update per slot, (B, N, V). Without tokens it is 0.
 
+    Raises:
+        ValueError: If a shape or dtype differs from the above.
+
     Example:
         >>> slot_updates(torch.zeros(1, 2, 3), torch.zeros(1, 2, 3), torch.tensor([[[1.0], [3.0]]]))
         tensor([[[2.],
                  [2.]]])
     """
+    check_elements(keys, name="keys")
+    batch, tokens, hidden = keys.shape
+    check_shape(queries, (batch, None, hidden), name="queries", letters="(B, N, H)")
+    check_shape(values, (batch, tokens, None), name="values", letters="(B, M, V)")
+    if mask is not None:
+        check_mask(mask, keys.shape[:2], of="keys")
     scores = keys @ queries.transpose(1, 2) * queries.shape[-1] ** -0.5  # (B, M, N)
     shares = scores.softmax(dim=-1)
     dtype = torch.promote_types(shares.dtype, values.dtype)
@@ -89,6 +104,7 @@ class SlotAttention(nn.Module):
         variable_size: bool = True,
     ) -> None:
         super().__init__()
+        check_counts(slots=slots)
         if start not in ("random", "learned"):
             raise ValueError(f'start must be "random" or "learned", got {start!r}')
         if gradient not in ("unrolled", "implicit"):
@@ -171,6 +187,5 @@ class SlotAttention(nn.Module):
 
 
 def _check_rounds(rounds: int) -> int:
-    if rounds < 1:
-        raise ValueError(f"rounds must be at least 1, got {rounds}")
+    check_counts(rounds=rounds)
     return rounds

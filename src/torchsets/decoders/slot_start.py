@@ -3,6 +3,8 @@
 import torch
 from torch import Tensor, nn
 
+_BLOCK = 16  # a CPU draws normal numbers in blocks of so many, and the last one anew if it is short
+
 
 class GaussianStart(nn.Module):
     """Draw slots from one learned Gaussian, anew for every set.
@@ -30,12 +32,14 @@ class GaussianStart(nn.Module):
 
     def forward(self, sets: int, generator: torch.Generator | None = None) -> Tensor:
         """Return the slots of so many sets, (B, N, H). A generator on the CPU serves any device."""
-        size, like = (sets, self.slots, self.hidden), self.mean
+        like, count = self.mean, self.slots * self.hidden
+        size = (sets, -(-count // _BLOCK) * _BLOCK)
         if generator is None:  # given as None, it would keep torch.export from an open batch size
             noise = torch.randn(size, dtype=like.dtype, device=like.device)
         else:
             device = generator.device
             noise = torch.randn(size, generator=generator, dtype=like.dtype, device=device)
+        noise = noise[:, :count].reshape(sets, self.slots, self.hidden)
         return self.mean + self.log_spread.exp() * noise.to(like.device)
 
 

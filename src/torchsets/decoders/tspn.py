@@ -5,10 +5,10 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from torchsets._autograd import is_traced
-from torchsets._checks import check_floating, check_mask, check_shape
+from torchsets._checks import check_counts, check_floating, check_mask, check_shape
 from torchsets.decoders.slot_start import GaussianStart, check_initial
 from torchsets.mlp import MLP, glorot_
-from torchsets.padded import SetPrediction, fill_padding, lengths_to_mask
+from torchsets.padded import SetPrediction, check_lengths, fill_padding, lengths_to_mask
 from torchsets.transformer import TransformerLayer
 
 
@@ -54,8 +54,7 @@ class TSPNDecoder(nn.Module):
         norm_first: bool = True,
     ) -> None:
         super().__init__()
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
+        check_counts(layers=layers, slots=slots)
         self.inputs, self.hidden, self.slots = inputs, hidden, slots
         self.start = GaussianStart(slots, hidden)
         self.give = nn.Linear(inputs, hidden)
@@ -108,6 +107,8 @@ class TSPNDecoder(nn.Module):
                 f"sizes must be {count} integers, one for each vector, got {sizes.dtype} of shape "
                 f"{tuple(sizes.shape)}"
             )
+        else:
+            check_lengths(sizes, self.slots, name="sizes")
         drawn = lengths_to_mask(sizes, size=self.slots)
         if initial is None:
             points = self.initial_points(count, generator=generator)

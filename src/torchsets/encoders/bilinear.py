@@ -6,7 +6,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import linear, pad, relu
 
-from torchsets._checks import check_padded_sets, check_shape
+from torchsets._checks import check_counts, check_padded_sets, check_shape
 from torchsets.counting import Counter
 from torchsets.encoders.proposals import ProposalReader
 
@@ -171,8 +171,7 @@ class BAN(nn.Module):
         rank_dropout: float = 0.0,
     ) -> None:
         super().__init__()
-        if glimpses < 1:
-            raise ValueError(f"glimpses must be at least 1, got {glimpses}")
+        check_counts(glimpses=glimpses)
         if counter is not None and counter.attention != "logits":
             raise ValueError(f'counter must take "logits", got {counter.attention!r}')
 

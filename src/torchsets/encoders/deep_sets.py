@@ -9,7 +9,8 @@ class DeepSets(nn.Module):
     """Encode a set as ``outer(pool(inner(x)))``.
 
     Args:
-        inner: Applied to the features of every element: (B, N, D) -> (B, N, H).
+        inner: Applied to the features of every element: (B, N, D) -> (B, N, H). Padding reaches it
+            as zeros, so its gradient must be finite there: a norm of 0 needs an epsilon.
         pool: Set to vector, such as ``FSPool(H)`` or ``SumPool()``: called as pool(x, mask).
         outer: Applied to the pooled vector, (B, H) -> (B, L). None: nothing.
 

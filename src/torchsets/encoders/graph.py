@@ -8,8 +8,8 @@ import torch
 from scipy import sparse
 from torch import Tensor, nn
 
-from torchsets._autograd import Context, apply, is_traced
-from torchsets._checks import check_floating
+from torchsets._autograd import Context, apply, is_traced, is_vectorised
+from torchsets._checks import check_counts, check_floating
 from torchsets._inputs import Array
 from torchsets.encoders.readout import make_pool
 from torchsets.mlp import glorot_
@@ -84,8 +84,7 @@ class GIN(nn.Module):
         norm_first: bool = False,
     ) -> None:
         super().__init__()
-        if blocks < 1:
-            raise ValueError(f"blocks must be at least 1, got {blocks}")
+        check_counts(blocks=blocks)
         if isinstance(eps, str) and eps != "inputs":
             raise ValueError(f'eps must be a number or "inputs", got {eps!r}')
         inputs = [features] + [hidden] * (blocks - 1)
@@ -181,7 +180,7 @@ def _adjacency(nodes: Tensor, edges: Tensor) -> Any:
 def _sum_over(nodes: Tensor, edges: Tensor, matrix: Any, own: float) -> Tensor:
     """The sums over the neighbours plus ``own`` times the node itself."""
     if matrix is not None and nodes.dtype in (torch.float32, torch.float64):
-        return apply(_SparseProduct, nodes, matrix, own)
+        return apply(_SparseProduct, nodes, edges, matrix, own)
     sums = torch.zeros_like(nodes).index_add(0, edges[0], nodes.index_select(0, edges[1]))
     return sums.add_(nodes, alpha=own) if own else sums
 
@@ -190,12 +189,13 @@ class _SparseProduct(torch.autograd.Function):
     """(A + own I) times nodes, A a sparse matrix of scipy; several times faster than index_add."""
 
     @staticmethod
-    def forward(ctx: Context, nodes: Tensor, matrix: Any, own: float) -> Tensor:
-        ctx.matrix, ctx.own = matrix, own
+    def forward(ctx: Context, nodes: Tensor, edges: Tensor, matrix: Any, own: float) -> Tensor:
+        ctx.edges, ctx.matrix, ctx.own = edges, matrix, own
         nodes = nodes.detach()
         sums = torch.from_numpy(matrix @ nodes.numpy())
         return sums.add_(nodes, alpha=own) if own else sums
 
     @staticmethod
-    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None, None]:
-        return apply(_SparseProduct, gradient, ctx.matrix.T, ctx.own), None, None
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None, None, None]:
+        matrix = None if is_vectorised(gradient) else ctx.matrix.T
+        return _sum_over(gradient, ctx.edges.flip(0), matrix, ctx.own), None, None, None

@@ -1,12 +1,12 @@
 """Janossy pooling: an ordinary function of lists, averaged over the orders of a set."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 import torch
 from torch import Tensor, nn
 
 from torchsets._autograd import is_traced
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_counts, check_padded_sets
 from torchsets.encoders.last_state import check_state, last_states
 from torchsets.padded import fill_padding
 
@@ -49,13 +49,12 @@ def tuple_mean(
         permutation-invariant functions for variable-size inputs", equation 7.
         https://arxiv.org/abs/1811.01900
     """
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")
+    check_counts(k=k)
     mask = check_padded_sets(elements, mask)
     elements = fill_padding(elements, mask)
     batch, slots, _ = elements.shape
     totals = []
-    for part in _blocks(_tuples(slots, k, elements.device), _TUPLES, batch):
+    for part in _tuples(slots, k, elements.device, _TUPLES // max(1, batch)):
         columns = part.unbind(1)
         chosen = torch.cat([elements.index_select(1, one) for one in columns], dim=2)
         real = torch.stack([mask.index_select(1, one) for one in columns]).all(dim=0)
@@ -154,8 +153,7 @@ class JanossyPooling(nn.Module):
         if k is not None and k < 1:
             raise ValueError(f"k must be at least 1, or None, got {k}")
         check_state(state)
-        if orders < 1:
-            raise ValueError(f"orders must be at least 1, got {orders}")
+        check_counts(orders=orders)
         if k is None:
             _check_recurrent(module, state)
         self.module = module
@@ -204,8 +202,7 @@ class JanossyPooling(nn.Module):
         mask = check_padded_sets(elements, mask)
         if orders is None:
             orders = 1 if self.training else self.orders
-        if orders < 1:
-            raise ValueError(f"orders must be at least 1, got {orders}")
+        check_counts(orders=orders)
         device = mask.device if generator is None else generator.device
         # In float64, where two equal numbers, which a sort would not order at random, are rare.
         draw = torch.empty(orders, *mask.shape, dtype=torch.float64, device=device)
@@ -233,12 +230,25 @@ def _blocks(rows: Tensor, count: int, batch: int) -> tuple[Tensor, ...]:
     return (rows,) if is_traced() else torch.split(rows, max(1, count // max(1, batch)))
 
 
-def _tuples(slots: int, k: int, device: torch.device) -> Tensor:
-    """All ordered tuples of k slots, (T, k); without repetitions, unless sizes have to be open."""
-    number = torch.arange(slots**k, device=device)
-    digits = [number // slots**place % slots for place in reversed(range(k))]
-    chosen = torch.stack(digits, dim=1)
-    return chosen if is_traced() else chosen[_distinct(chosen)]
+def _tuples(slots: int, k: int, device: torch.device, count: int) -> Iterator[Tensor]:
+    """All ordered tuples of k different slots, (T, k), at most ``count`` at a time.
+
+    Where sizes have to be open they come at once, with repetitions.
+    """
+
+    def from_to(start: int, stop: int) -> Tensor:
+        number = torch.arange(start, stop, device=device)
+        digits = [number // slots**place % slots for place in reversed(range(k))]
+        return torch.stack(digits, dim=1)
+
+    if is_traced():  # ONNX has no remainder by an open size
+        digits = torch.meshgrid(*[torch.arange(slots, device=device)] * k, indexing="ij")
+        yield torch.stack([one.flatten() for one in digits], dim=1)
+        return
+    total, step = slots**k, max(1, count)
+    for start in range(0, max(1, total), step):
+        chosen = from_to(start, min(start + step, total))
+        yield chosen[_distinct(chosen)]
 
 
 def _distinct(chosen: Tensor) -> Tensor:

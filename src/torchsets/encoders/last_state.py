@@ -7,7 +7,13 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 from torch.nn.utils.rnn import pack_padded_sequence
 
-from torchsets._autograd import becomes_program, call_lstm, refuse_recording, run_lstm
+from torchsets._autograd import (
+    becomes_program,
+    call_lstm,
+    lstm_weights,
+    refuse_recording,
+    run_lstm,
+)
 
 _SHUT = 2.0**14  # sigmoid of it is exactly 1 in every dtype, and that of its negative exactly 0
 
@@ -44,13 +50,14 @@ def last_states(
 
 def _last_cells(lstm: nn.LSTM, lists: Tensor, sizes: Tensor, caller: str) -> Tensor:
     """The cells (R, L) behind the first ``sizes`` (R,) elements of lists (R, N, D)."""
-    simple = lstm.num_layers == 1 and lstm.proj_size == 0
+    # A hook, such as that of pruning, sets the weights when the LSTM is called.
+    simple = lstm.num_layers == 1 and lstm.proj_size == 0 and not lstm._forward_pre_hooks
     if simple and (lists.device.type == "cpu" or becomes_program()):
         # One input more, 1 behind a list, shuts the input gate and keeps the forget gate open:
         # the cell stays. Packed lists of 40 take 2.5 times as long on a CPU.
         behind = torch.arange(lists.shape[1], device=lists.device) >= sizes.unsqueeze(1)
         inputs = torch.cat([lists, behind.unsqueeze(-1).to(lists.dtype)], dim=2)
-        from_input, *others = cast(list[Tensor], lstm._flat_weights)
+        from_input, *others = lstm_weights(lstm)
         gates = torch.tensor([-_SHUT, _SHUT, 0, 0]).to(from_input)  # input, forget, cell, output
         column = gates.repeat_interleave(lstm.hidden_size).unsqueeze(1)
         return run_lstm(lstm, inputs, [torch.cat([from_input, column], dim=1), *others])[1]

@@ -6,6 +6,7 @@ from torchsets._checks import check_padded_sets, check_shape
 from torchsets.encoders.last_state import check_state, last_states
 from torchsets.padded import fill_padding
 from torchsets.permutations import PermutationOptimiser
+from torchsets.sorting import descending_order
 
 
 class OrderedEncoder(nn.Module):
@@ -74,7 +75,7 @@ class OrderedEncoder(nn.Module):
         elif mask is None:
             lists = values
         else:
-            first = (~mask).byte().argsort(dim=1, stable=True)  # real elements
+            first = descending_order(mask.to(elements.dtype))  # real elements
             lists = values.gather(1, first.unsqueeze(-1).expand_as(values))
         sizes = real.sum(dim=1)
         return last_states(self.lstm, lists, sizes, self.state, caller="OrderedEncoder")

@@ -5,7 +5,7 @@ import math
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_elements, check_mask
+from torchsets._checks import check_counts, check_elements, check_mask
 from torchsets.attention import attend, check_heads
 
 
@@ -54,8 +54,7 @@ class SetTransformer(nn.Module):
         norm: bool = False,
     ) -> None:
         super().__init__()
-        if layers < 1:
-            raise ValueError(f"layers must be at least 1, got {layers}")
+        check_counts(layers=layers)
         self.layers = nn.ModuleList(
             SAB(before, hidden, heads=heads, norm=norm)
             if inducing is None
@@ -206,6 +205,5 @@ def _fill(elements: Tensor, mask: Tensor | None) -> Tensor:
 
 
 def _learned_set(count: int, features: int, *, name: str) -> nn.Parameter:
-    if count < 1:
-        raise ValueError(f"{name} must be at least 1, got {count}")
+    check_counts(**{name: count})
     return nn.Parameter(nn.init.xavier_uniform_(torch.empty(count, features)))

@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchsets._checks import check_floating, check_shape
+from torchsets._checks import check_counts, check_floating, check_shape
 
 
 class TileEncoder(nn.Module):
@@ -36,9 +36,7 @@ class TileEncoder(nn.Module):
 
     def __init__(self, channels: int, features: int, *, kernel: int = 5) -> None:
         super().__init__()
-        for name, value in (("channels", channels), ("features", features)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        check_counts(channels=channels, features=features)
         if kernel < 1 or kernel % 2 == 0:
             raise ValueError(f"kernel must be odd, got {kernel}")
         self.conv = nn.Conv2d(channels, features, kernel, padding=kernel // 2)

@@ -163,6 +163,8 @@ def _check(logits: Tensor, boxes: Tensor, labels: list[Tensor], wanted: list[Ten
                 "labels and boxes of a target must have shapes (n,) and (n, 4), "
                 f"got {tuple(numbers.shape)} and {tuple(one.shape)} in image {image}"
             )
+        if len(numbers) and numbers.is_floating_point():
+            raise ValueError(f"labels must be integers, got {numbers.dtype} in image {image}")
 
 
 def _check_classes(numbers: Tensor, classes: int) -> None:

@@ -6,9 +6,10 @@ The classes here are those of the same name in :mod:`torchsets.encoders` and
 """
 
 import json
-from inspect import signature
+from inspect import Parameter, signature
 from typing import Any
 
+from safetensors.torch import load_file
 from torch import nn
 
 from torchsets import decoders, encoders
@@ -31,10 +32,11 @@ __all__ = [*_MODELS, "with_hub"]
 def with_hub(model: type[nn.Module]) -> Any:
     """Make a model class that can be saved with its arguments and loaded without them.
 
-    Arguments must be what JSON can hold: numbers, text, lists, None. A module as an argument could
-    not be made again, so it is refused when the model is made: write a class that takes numbers
-    and builds its parts. Weights are safetensors; a repository that has only pickled ones is
-    refused, and so are weights that do not fit.
+    Arguments must be what JSON can hold: numbers, text, lists, None; ``*args`` cannot be saved. A
+    module as an argument could not be made again, so it is refused when the model is made: write a
+    class that takes numbers and builds its parts. Weights are safetensors and keep
+    their dtype; a repository that has only pickled ones is refused, and so are weights that do not
+    fit.
 
     Args:
         model: A class of modules. ``with_hub`` can be its decorator.
@@ -46,20 +48,26 @@ def with_hub(model: type[nn.Module]) -> Any:
 
     class Shared(model, mixin, library_name="torchsets"):  # type: ignore
         def __new__(cls, *args: Any, **kwargs: Any) -> Any:
-            given = signature(model.__init__).bind_partial(None, *args, **kwargs).arguments
+            takes = signature(cls.__init__)
+            given = takes.bind_partial(None, *args, **kwargs).arguments
             for name, value in given.items():
-                try:
-                    json.dumps(value)
-                except TypeError as error:
+                if takes.parameters[name].kind is Parameter.VAR_POSITIONAL:
+                    raise ValueError(f"*{name} cannot be saved with the model: take a list instead")
+                if not _survives_json(value):
                     kind = value.__name__ if isinstance(value, type) else type(value).__name__
                     raise ValueError(
                         f"{name} must be a number, text or a list of them to be saved with the "
                         f"model, got {kind}; write a class that takes numbers and makes it"
-                    ) from error
+                    )
             return super().__new__(cls, *args, **kwargs)
 
         @classmethod
         def _load_as_safetensor(cls, model: Any, file: str, device: str, strict: bool) -> Any:
+            dtypes = {
+                weight.dtype for weight in load_file(file).values() if weight.is_floating_point()
+            }
+            if len(dtypes) == 1:  # the model is made in torch's default
+                model.to(*dtypes)
             return super()._load_as_safetensor(model, file, device, True)
 
         @classmethod
@@ -70,6 +78,20 @@ def with_hub(model: type[nn.Module]) -> Any:
     Shared.__module__ = __name__ if model.__module__.startswith("torchsets.") else model.__module__
     Shared.__doc__ = f"{model.__name__}, which can be saved with its arguments and loaded again."
     return Shared
+
+
+def _survives_json(value: Any) -> bool:
+    """Whether JSON gives it back. Tuples may become lists; keys that are no text would change."""
+    try:
+        return bool(json.loads(json.dumps(value)) == _as_lists(value))
+    except (TypeError, ValueError):
+        return False
+
+
+def _as_lists(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: _as_lists(one) for key, one in value.items()}
+    return [_as_lists(one) for one in value] if isinstance(value, (tuple, list)) else value
 
 
 def __getattr__(name: str) -> Any:

@@ -6,6 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from torchsets._autograd import is_traced
+from torchsets._checks import check_shape
 from torchsets._extras import import_extra
 from torchsets.pooling import FSPool, by_size
 
@@ -60,6 +61,7 @@ class SetAggregation(Aggregation):  # type: ignore[misc]  # torch_geometric may 
             return self.pool.pool_flat(x, ptr[1:] - ptr[:-1])
         if index is None:  # all elements are one group
             index = x.new_zeros(x.shape[0], dtype=torch.long)
+        check_shape(index, (x.shape[0],), name="index", letters="(total,)")
         if dim_size is None:
             dim_size = int(index.max()) + 1 if len(index) else 0
         # An index beyond dim_size is an error here, which torch_geometric explains.
@@ -69,7 +71,13 @@ class SetAggregation(Aggregation):  # type: ignore[misc]  # torch_geometric may 
         return self.pool.pool_flat(x, sizes)
 
     def reset_parameters(self) -> None:
-        """Draw the weights of the pooling anew, where its modules can."""
+        """Draw the weights of the pooling anew.
+
+        Raises:
+            TypeError: If one of its modules has weights and no ``reset_parameters``: half a model
+                would keep what it has learned.
+        """
+        _check_resets(self.pool)
         import_extra("torch_geometric.nn.inits", "graphs").reset(self.pool)
 
     def __repr__(self) -> str:
@@ -95,6 +103,18 @@ class FSPoolAggregation(SetAggregation):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.pool.extra_repr()})"
+
+
+def _check_resets(module: nn.Module) -> None:
+    if hasattr(module, "reset_parameters"):
+        return
+    if next(module.parameters(recurse=False), None) is not None:
+        raise TypeError(
+            f"the weights of {type(module).__name__} cannot be drawn anew: it has no "
+            f"reset_parameters; make a new one"
+        )
+    for child in module.children():
+        _check_resets(child)
 
 
 def _is_sorted(index: Tensor) -> bool:

@@ -65,7 +65,7 @@ class PointSet:
     points: Sequence[Point]
     title: str = ""
     slots: Sequence[int] | None = None
-    values: Sequence[float] | None = None
+    values: Numbers | None = None
     target: Sequence[Point] | None = None
     path: bool = False
 
@@ -138,7 +138,7 @@ class MovingPoints:
     trail: bool = False  # draw the path of each point up to here
     x_label: str = ""
     y_label: str = ""
-    values: Sequence[Sequence[float]] | None = None
+    values: Sequence[Numbers] | None = None
     kind: Literal["points"] = "points"
 
 

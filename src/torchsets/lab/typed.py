@@ -47,7 +47,7 @@ def from_json(kind: type[Kind], content: object, where: str, *, strict: bool = T
     if unknown and strict:
         raise ValueError(f"{where} must have the fields {', '.join(hints)}, got also {unknown[0]}")
     values = {
-        name: _read(hint, content[name], f"{where}: {name}")
+        name: _read(hint, content[name], f"{where}: {name}", strict)
         for name, hint in hints.items()
         if name in content
     }
@@ -87,25 +87,25 @@ def _is_required(field: "dataclasses.Field[Any]") -> bool:
     return field.default is missing and field.default_factory is missing
 
 
-def _read(hint: Any, value: Any, where: str) -> Any:
+def _read(hint: Any, value: Any, where: str, strict: bool) -> Any:
     if hint is Any or hint is object:
         if _is_deeper(value, _DEEPEST):
             raise ValueError(f"{where} must have at most {_DEEPEST} levels, got more")
         return value
     if dataclasses.is_dataclass(hint) and isinstance(hint, type):
-        return from_json(hint, value, where)
+        return from_json(hint, value, where, strict=strict)
     origin, arguments = typing.get_origin(hint), typing.get_args(hint)
     if origin in (Union, types.UnionType):
-        return _read_union(arguments, value, where)
+        return _read_union(arguments, value, where, strict)
     if origin is Literal:
         if value in arguments:
             return value
     elif origin in (tuple, list, Sequence):
         if isinstance(value, (list, tuple)):
-            return _read_list(origin, arguments, value, where)
+            return _read_list(origin, arguments, value, where, strict)
     elif origin in (dict, Mapping):
         if isinstance(value, Mapping):
-            return {str(key): _read(arguments[1], one, where) for key, one in value.items()}
+            return {str(key): _read(arguments[1], one, where, strict) for key, one in value.items()}
     elif _fits(hint, value):
         return float(value) if hint is float else value
     raise ValueError(f"{where} must be {type_name(hint)}, got {_shown(value)}")
@@ -139,7 +139,7 @@ def _is_deeper(value: object, levels: int) -> bool:
     return levels == 0 or any(_is_deeper(one, levels - 1) for one in inner)
 
 
-def _read_union(choices: Sequence[Any], value: Any, where: str) -> Any:
+def _read_union(choices: Sequence[Any], value: Any, where: str, strict: bool) -> Any:
     kinds = [choice for choice in choices if dataclasses.is_dataclass(choice)]
     if kinds and isinstance(value, Mapping):  # a literal may name the kind
         named = [one for one in kinds if value.get("kind") in typing.get_args(_kind(one))]
@@ -147,7 +147,7 @@ def _read_union(choices: Sequence[Any], value: Any, where: str) -> Any:
     reasons = []
     for choice in choices:
         try:
-            return _read(choice, value, where)
+            return _read(choice, value, where, strict)
         except ValueError as error:
             reasons.append(str(error))
     expected = " | ".join(map(type_name, choices))
@@ -156,7 +156,9 @@ def _read_union(choices: Sequence[Any], value: Any, where: str) -> Any:
     raise ValueError(f"{where} must be {expected}, got {_shown(value)}")
 
 
-def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], where: str) -> Any:
+def _read_list(
+    origin: Any, arguments: Sequence[Any], value: Sequence[Any], where: str, strict: bool
+) -> Any:
     if origin is not tuple or arguments[-1] is Ellipsis:
         hints: Sequence[Any] = [arguments[0]] * len(value)
     else:
@@ -169,7 +171,7 @@ def _read_list(origin: Any, arguments: Sequence[Any], value: Sequence[Any], wher
             raise ValueError(f"{where} must hold finite numbers, got others")
         read: list[Any] = [one if one is None else float(one) for one in value]
     else:
-        read = [_read(hint, one, where) for hint, one in zip(hints, value, strict=True)]
+        read = [_read(hint, one, where, strict) for hint, one in zip(hints, value, strict=True)]
     return tuple(read) if origin is tuple else read
 
 

@@ -250,7 +250,7 @@ def _rank_and_score(
     right: Tensor, target: Tensor, scores: Tensor, real: Tensor, target_mask: Tensor
 ) -> Tensor:
     """Average precision (T,) from which predictions are close enough (T, I, N) to a target."""
-    ranked = scores.detach().masked_fill(~real, -torch.inf).flatten()
+    ranked = scores.detach().masked_fill(~real | scores.isnan(), -torch.inf).flatten()
     order = ranked.sort(descending=True, stable=True).indices
     order = order[real.flatten()[order]]  # (K,): the real predictions, best first
     columns = max(1, target_mask.shape[1])

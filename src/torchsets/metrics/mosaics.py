@@ -53,6 +53,12 @@ def mosaic_scores(permutation: Tensor, tiles: Tensor, positions: Tensor) -> Mosa
             f"positions must be long with shape {tuple(tiles.shape[:2])} to match tiles, "
             f"got {positions.dtype} with {tuple(positions.shape)}"
         )
+    if not tiles.is_floating_point():
+        raise ValueError(f"tiles must be floating point, got {tiles.dtype}")
+    if not positions.sort(dim=1).values.equal(
+        torch.arange(positions.shape[1], device=positions.device).expand_as(positions)
+    ):
+        raise ValueError("positions must be the numbers from 0 to N - 1 in each row, got others")
     hard = hard_permutation(permutation)
     found = hard.argmax(dim=2) if hard.shape[2] else positions
     flat = tiles.detach().flatten(2)
@@ -62,7 +68,7 @@ def mosaic_scores(permutation: Tensor, tiles: Tensor, positions: Tensor) -> Mosa
     return MosaicScores(
         correct=(found == positions).all(dim=1),
         restored=(placed == right).flatten(1).all(dim=1),
-        error=(placed - right).square().flatten(1).mean(dim=1),
+        error=(placed - right).square().flatten(1).sum(dim=1) / max(1, flat[0:1].numel()),
     )
 
 

@@ -26,7 +26,7 @@ def set_size_accuracy(presence: Tensor, target_mask: Tensor, *, threshold: float
         tensor(0.5000)
     """
     predicted, wanted = _sizes(presence, target_mask, threshold)
-    return (predicted == wanted).to(presence.dtype).sum() / max(1, len(wanted))
+    return _mean(predicted == wanted, presence)
 
 
 def set_size_error(presence: Tensor, target_mask: Tensor, *, threshold: float = 0.5) -> Tensor:
@@ -49,7 +49,13 @@ def set_size_error(presence: Tensor, target_mask: Tensor, *, threshold: float = 
         tensor(1.)
     """
     predicted, wanted = _sizes(presence, target_mask, threshold)
-    return (predicted - wanted).abs().to(presence.dtype).sum() / max(1, len(wanted))
+    return _mean((predicted - wanted).abs(), presence)
+
+
+def _mean(counts: Tensor, like: Tensor) -> Tensor:
+    """In float32 at least: half precision has no number above 65504."""
+    dtype = torch.promote_types(like.dtype, torch.float32)
+    return counts.sum().to(dtype) / max(1, len(counts))
 
 
 def _sizes(presence: Tensor, target_mask: Tensor, threshold: float) -> tuple[Tensor, Tensor]:

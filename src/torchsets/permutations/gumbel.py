@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from torchsets._checks import check_counts
 from torchsets.permutations.sinkhorn import check_scores, sinkhorn
 
 
@@ -29,8 +30,7 @@ class GumbelSinkhorn(nn.Module):
 
     def __init__(self, *, steps: int = 20, temperature: float = 1.0, noise: float = 1.0) -> None:
         super().__init__()
-        if steps < 1:
-            raise ValueError(f"steps must be at least 1, got {steps}")
+        check_counts(steps=steps)
         if not temperature > 0:
             raise ValueError(f"temperature must be positive, got {temperature}")
         if not noise >= 0:

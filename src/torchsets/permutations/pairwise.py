@@ -10,7 +10,7 @@ from torch import Tensor, nn
 from torch.nn import functional
 
 from torchsets._autograd import Context, differentiate_plainly, fast_or_plain, relu_backward
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_counts, check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
 # Hidden units of all pairs in one go: a block of this many numbers stays in a core's cache.
@@ -48,9 +48,7 @@ class PairwiseCost(nn.Module):
 
     def __init__(self, features: int, hidden: int, *, outputs: int = 1) -> None:
         super().__init__()
-        for name, value in (("features", features), ("hidden", hidden), ("outputs", outputs)):
-            if value < 1:
-                raise ValueError(f"{name} must be at least 1, got {value}")
+        check_counts(features=features, hidden=hidden, outputs=outputs)
         self.compare = nn.Sequential(
             nn.Linear(2 * features, hidden), nn.ReLU(), nn.Linear(hidden, outputs)
         )

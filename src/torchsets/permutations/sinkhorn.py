@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 
 from torchsets._autograd import Context, fast_or_plain
-from torchsets._checks import check_floating, check_mask
+from torchsets._checks import check_counts, check_floating, check_mask
 from torchsets.padded import lengths_to_mask
 
 # The smallest share of the rows that a column may get in the first round for the fast way, which
@@ -46,8 +46,7 @@ def sinkhorn(
         2018, https://arxiv.org/abs/1802.08665.
     """
     check_scores(scores, mask)
-    if steps < 1:
-        raise ValueError(f"steps must be at least 1, got {steps}")
+    check_counts(steps=steps)
     if not temperature > 0:
         raise ValueError(f"temperature must be positive, got {temperature}")
     if scores.shape[1] == 0:

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets, check_shape
+from torchsets._checks import check_counts, check_padded_sets, check_shape
 from torchsets.attention import attend
 from torchsets.pooling.by_size import by_size
 
@@ -28,8 +28,7 @@ class AttentionPool(nn.Module):
 
     def __init__(self, features: int, *, queries: int = 1, context: int | None = None) -> None:
         super().__init__()
-        if queries < 1:
-            raise ValueError(f"queries must be at least 1, got {queries}")
+        check_counts(queries=queries)
         self.queries = nn.Parameter(torch.randn(queries, features))
         self.from_context = (
             None if context is None else nn.Linear(context, queries * features, bias=False)

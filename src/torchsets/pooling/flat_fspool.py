@@ -92,7 +92,7 @@ class _FlatFSPool(Function):
             if ctx.needs_input_grad[1]:
                 at_weight = ((ranked * spread) @ basis).to(weight.dtype)
             if ctx.needs_input_grad[0]:
-                at_ranked = (weight.to(ranked.dtype) @ basis.t()).mul_(spread)
+                at_ranked = spread.mul_(weight.to(ranked.dtype) @ basis.t())
                 at_rows = torch.empty_like(at_ranked).scatter_(1, order, at_ranked)
                 at_values = at_rows.t().to(values.dtype)
             return at_values, at_weight, None

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_elements, check_mask, check_shape
+from torchsets._checks import check_counts, check_elements, check_mask, check_shape
 from torchsets._relaxed_order import multiply_rows
 from torchsets.piecewise import hat_basis
 from torchsets.pooling.by_size import by_size
@@ -206,8 +206,7 @@ class FSUnpool(nn.Module):
 
 
 def _initial_weight(features: int, pieces: int, init: str) -> nn.Parameter:
-    if pieces < 1:
-        raise ValueError(f"pieces must be at least 1, got {pieces}")
+    check_counts(pieces=pieces)
     if init == "normal":
         return nn.Parameter(torch.randn(features, pieces + 1))
     if init == "ones":

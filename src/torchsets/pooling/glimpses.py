@@ -4,7 +4,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn.functional import relu
 
-from torchsets._checks import check_padded_sets, check_shape
+from torchsets._checks import check_counts, check_padded_sets, check_shape
 
 
 def fuse(first: Tensor, second: Tensor) -> Tensor:
@@ -81,8 +81,7 @@ class GlimpsePool(nn.Module):
         self, features: int, context: int, *, hidden: int, glimpses: int = 2, dropout: float = 0.0
     ) -> None:
         super().__init__()
-        if glimpses < 1:
-            raise ValueError(f"glimpses must be at least 1, got {glimpses}")
+        check_counts(glimpses=glimpses)
         self.element = nn.Linear(features, hidden, bias=False)
         self.context = nn.Linear(context, hidden)
         self.logit = nn.Linear(hidden, glimpses)

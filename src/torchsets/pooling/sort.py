@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor, nn
 
-from torchsets._checks import check_padded_sets
+from torchsets._checks import check_counts, check_padded_sets
 from torchsets.flat import check_flat, flat_order
 from torchsets.sorting import descending_order
 
@@ -37,7 +37,7 @@ def sort_pool(elements: Tensor, k: int, mask: Tensor | None = None) -> Tensor:
         classification", section 3.2.
         https://www.cse.wustl.edu/~muhan/papers/AAAI_2018_DGCNN.pdf
     """
-    _check_count(k)
+    check_counts(k=k)
     mask = check_padded_sets(elements, mask)
     batch, slots, features = elements.shape
     order = descending_order(elements[..., -1].masked_fill(~mask, 0), mask)  # (B, N)
@@ -57,7 +57,7 @@ def sort_pool_flat(values: Tensor, sizes: Tensor, k: int) -> Tensor:
         tensor([[2., 1.],
                 [4., 0.]])
     """
-    _check_count(k)
+    check_counts(k=k)
     check_flat(values, sizes)
     total, features = values.shape
     order = flat_order(values.detach()[:, -1].unsqueeze(0), sizes).squeeze(0)
@@ -82,7 +82,7 @@ class SortPool(nn.Module):
 
     def __init__(self, k: int) -> None:
         super().__init__()
-        _check_count(k)
+        check_counts(k=k)
         self.k = k
 
     def forward(self, elements: Tensor, mask: Tensor | None = None) -> Tensor:
@@ -94,8 +94,3 @@ class SortPool(nn.Module):
 
     def extra_repr(self) -> str:
         return f"k={self.k}"
-
-
-def _check_count(k: int) -> None:
-    if k < 1:
-        raise ValueError(f"k must be at least 1, got {k}")

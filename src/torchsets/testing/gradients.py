@@ -29,22 +29,31 @@ def assert_no_gradient_to_padding(function: SetFunction, elements: Tensor, mask:
         _, gradient = result_and_gradient(function, longer, longer_mask)
         at_padding = gradient[~longer_mask]
         assert_same([at_padding], [torch.zeros_like(at_padding)], "padding received a gradient")
-        if _parameter_gradients_are_nan(function, longer, longer_mask):
-            raise AssertionError(f"padding with {content} made the gradient of a parameter nan")
+        if not parameter_gradients_are_finite(function, longer, longer_mask):
+            raise AssertionError(
+                f"padding with {content} made the gradient of a parameter nan or infinite"
+            )
 
 
 def assert_empty_batches_connected(
-    function: SetFunction, features: int, *, dtype: torch.dtype = torch.float64
+    function: SetFunction,
+    features: int,
+    *,
+    dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
 ) -> None:
     """Check that B = 0, N = 0 and empty sets alone can be backpropagated like any other batch.
 
     Where the result of ordinary sets has a gradient in the elements, or in the parameters of a
     module, that of an empty batch must have one too: ``loss.backward()`` must not raise.
     """
-    usual = _reached(function, *random_sets([2, 1], features, dtype=dtype))
+    elements, mask = random_sets([2, 1], features, dtype=dtype)
+    usual = _reached(function, elements.to(device), mask.to(device))
     for batch, slots in ((2, 3), (2, 0), (0, 2), (0, 0)):
-        elements = torch.full((batch, slots, features), float("nan"), dtype=dtype)
-        reached = _reached(function, elements, torch.zeros(batch, slots, dtype=torch.bool))
+        shape, nan = (batch, slots, features), float("nan")
+        elements = torch.full(shape, nan, dtype=dtype, device=device)
+        mask = torch.zeros(batch, slots, dtype=torch.bool, device=device)
+        reached = _reached(function, elements, mask)
         if any(before and not now for before, now in zip(usual, reached, strict=True)):
             raise AssertionError(
                 f"a batch of {batch} empty sets in {slots} slots gave a result without a graph: "
@@ -106,14 +115,15 @@ def assert_handles_scales(
             )
 
 
-def _parameter_gradients_are_nan(function: SetFunction, elements: Tensor, mask: Tensor) -> bool:
+def parameter_gradients_are_finite(function: SetFunction, elements: Tensor, mask: Tensor) -> bool:
+    """Whether all parameters that the result depends on have finite gradients."""
     variable = elements.detach().requires_grad_()
     total = weighted_total(leaves_of(function(variable, mask)), variable)
     parameters = _inputs(total, variable)[1:]
     if not parameters:
-        return False
+        return True
     gradients = torch.autograd.grad(total, parameters, allow_unused=True)
-    return any(gradient is not None and bool(gradient.isnan().any()) for gradient in gradients)
+    return all(gradient is None or bool(gradient.isfinite().all()) for gradient in gradients)
 
 
 def _reached(function: SetFunction, elements: Tensor, mask: Tensor) -> list[bool]:

@@ -11,6 +11,7 @@ from torchsets.testing.gradients import (
     assert_empty_batches_connected,
     assert_no_gradient_to_padding,
     assert_twice_differentiable,
+    parameter_gradients_are_finite,
 )
 from torchsets.testing.results import (
     SetFunction,
@@ -48,11 +49,17 @@ def set_laws(
     """
 
     def small_sets(function: SetFunction, elements: Tensor, mask: Tensor) -> None:
-        features, dtype = elements.shape[-1], elements.dtype
-        assert_handles_small_sets(function, features, dtype=dtype, equivariant=equivariant)
+        assert_handles_small_sets(
+            function,
+            elements.shape[-1],
+            dtype=elements.dtype,
+            device=elements.device,
+            equivariant=equivariant,
+        )
 
     def empty_batches(function: SetFunction, elements: Tensor, mask: Tensor) -> None:
-        assert_empty_batches_connected(function, elements.shape[-1], dtype=elements.dtype)
+        features, dtype, device = elements.shape[-1], elements.dtype, elements.device
+        assert_empty_batches_connected(function, features, dtype=dtype, device=device)
 
     return {
         "padding": partial(assert_ignores_padding, equivariant=equivariant),
@@ -116,6 +123,7 @@ def assert_handles_small_sets(
     features: int,
     *,
     dtype: torch.dtype = torch.float64,
+    device: torch.device | str = "cpu",
     equivariant: bool = False,
 ) -> None:
     """Check sets of 0 and 1 elements: finite results and gradients, also for N = 0 and B = 0."""
@@ -124,6 +132,7 @@ def assert_handles_small_sets(
         mask = lengths_to_mask(torch.tensor(sizes, dtype=torch.long), size=slots)
         elements, _ = random_sets([slots] * len(sizes) or [slots], features, dtype=dtype)
         elements = elements[: len(sizes)].masked_fill(~mask.unsqueeze(-1), float("nan"))
+        elements, mask = elements.to(device), mask.to(device)
         leaves, gradient = result_and_gradient(function, elements, mask)
         case = f"sets of sizes {sizes} in {slots} slots"
         for leaf in leaves:
@@ -133,6 +142,8 @@ def assert_handles_small_sets(
                 raise AssertionError(f"{case} gave a result that is not finite: {leaf}")
         if not torch.isfinite(gradient).all():
             raise AssertionError(f"{case} gave a gradient that is not finite: {gradient}")
+        if not parameter_gradients_are_finite(function, elements, mask):
+            raise AssertionError(f"{case} made the gradient of a parameter nan or infinite")
         if not equivariant and 0 in sizes:
             empty_results.append([leaf[:1] for leaf in leaves])
     for result in empty_results:

@@ -1,6 +1,6 @@
 """What a set function gave back: its tensors, its gradient, and how two results are compared."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import torch
@@ -32,9 +32,16 @@ def random_sets(
 
 
 def leaves_of(output: Any) -> list[Tensor]:
-    """All tensors of a result that may be a tensor or nested tuples of them."""
+    """All tensors of a result that may be a tensor, or nested tuples, lists and dicts of them."""
     if isinstance(output, Tensor):
         return [output]
+    if isinstance(output, Mapping):
+        output = list(output.values())
+    if not isinstance(output, (tuple, list)):
+        kind = type(output).__name__
+        raise TypeError(
+            f"a set function must return tensors, or tuples or dicts of them, got {kind}"
+        )
     return [leaf for part in output if part is not None for leaf in leaves_of(part)]
 
 

@@ -217,6 +217,8 @@ def test_missing_proposals_are_told(tmp_path, monkeypatch):
 
 
 def test_wrong_arguments_are_refused(tmp_path):
+    with pytest.raises(ValueError, match="pairs must be at least 1, got 0"):
+        synthetic_vqa(0)
     with pytest.raises(ValueError, match="sizes must be two rising numbers of at least 12"):
         synthetic_vqa(2, sizes=(10, 20))
     questions = synthetic_vqa(1).questions

@@ -35,6 +35,7 @@ def tiny(tmp_path, monkeypatch):
     monkeypatch.setattr(harness, "benchmark_names", lambda: ["tiny"])
 
 
+@pytest.mark.slow
 def test_measures_time_and_memory_of_each_variant(tiny):
     result = run_benchmark("tiny", threads=(1,), repeats=2)
     assert json.loads(json.dumps(result)) == result

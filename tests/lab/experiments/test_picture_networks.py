@@ -36,6 +36,18 @@ def test_resnet_34_has_as_many_weights_as_counted_in_the_thesis():
     assert weights == [21_284_672, 3_409_920]
 
 
+def test_the_network_of_the_thesis_starts_from_glorots_weights():
+    torch.manual_seed(0)
+    network = FlatVector(34, width=8, size=128, latent=16)
+    convolutions = [part for part in network.modules() if isinstance(part, torch.nn.Conv2d)]
+    assert len(convolutions) == 38  # 33, three that halve the map, two of the head
+    for part in convolutions:
+        places = part.kernel_size[0] * part.kernel_size[1]
+        limit = (6 / (places * (part.in_channels + part.out_channels))) ** 0.5
+        assert 0.9 * limit < part.weight.abs().max() <= limit
+        assert part.bias is None or not part.bias.any()
+
+
 def test_tokens_are_the_places_of_the_map_with_their_positions():
     network = Map(10, width=4).eval()
     images = torch.randint(0, 256, (2, 3, 64, 64), dtype=torch.uint8)

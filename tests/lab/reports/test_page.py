@@ -151,6 +151,13 @@ def test_pictures_are_files_that_follow_the_theme(tmp_path):
     ElementTree.fromstring(path.read_text())
 
 
+def test_pictures_of_folders_with_one_name_are_all_kept(tmp_path):
+    runs = [make_run(tmp_path / place / "a", drawn=True) for place in "123"]
+    paths = write_pictures(runs, tmp_path / "pictures")
+    assert len(set(paths)) == 3
+    assert sorted((tmp_path / "pictures").iterdir()) == sorted(paths)
+
+
 def test_it_says_what_was_run(tmp_path):
     run = make_run(tmp_path / "a", seed=7)
     page = page_of(tmp_path, run)

@@ -7,6 +7,7 @@ import pytest
 from torchsets.lab.experiments import find_experiment
 from torchsets.lab.records import Recorder, read_run
 from torchsets.lab.reports import collect_tables, table_as_text, write_report
+from torchsets.lab.reports.tables import format_number
 
 KEY = "fspool/polygons-chamfer"
 
@@ -64,6 +65,20 @@ def test_what_a_scale_sets_is_no_variant(tmp_path):
     assert table.key == KEY
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (9.9994, "9.999"),
+        (9.9996, "10.00"),
+        (99.994, "99.99"),
+        (99.996, "100.0"),
+        (-9.9996, "-10.00"),
+    ],
+)
+def test_a_number_has_the_decimals_of_what_is_printed(value, text):
+    assert format_number(value) == text
+
+
 def test_an_axis_of_the_table_is_no_variant(tmp_path):
     (table,) = collect_tables([record(tmp_path / "run", sizes=(4, 6), models=("fspool",))])
     assert table.key == KEY
@@ -85,22 +100,23 @@ def test_a_stopped_run_of_a_variant_shows_both(tmp_path):
     assert [table.key for table in tables] == [KEY, f"{KEY}/variants"]
 
 
-def test_variants_of_a_table_of_ours_have_its_caption_and_per_cent_no_tiny_numbers(tmp_path):
-    experiment = find_experiment("dspn-states")
+@pytest.mark.parametrize("key", ["dspn-states", "dspn-images"])  # the second has published rows
+def test_variants_of_a_table_of_ours_have_its_caption_and_per_cent_no_tiny_numbers(key, tmp_path):
+    experiment = find_experiment(key)
     config = experiment.config_at("cpu", learning_rate=0.001)
     recorder = Recorder.start(
         tmp_path / "run",
-        experiment="dspn-states",
+        experiment=key,
         scale="cpu",
         config={"seed": 0},
-        tables=["dspn-states"],
+        tables=[key],
         variants=experiment.variants(config, "cpu"),
     )
-    recorder.add_table("dspn-states", caption="Precision", unit="%", better="higher")
-    recorder.add_result("dspn-states", model="MLP", column="AP_1", value=0.00012)
+    recorder.add_table(key, caption="Precision", unit="%", better="higher")
+    recorder.add_result(key, model="MLP", column="AP_1", value=0.00012)
     recorder.finish()
     (table,) = collect_tables([read_run(tmp_path / "run")])
-    assert table.key == "dspn-states/variants"
+    assert table.key == f"{key}/variants"
     assert table.caption == "Precision; with other settings, which the rows name"
     assert (table.unit, table.better) == ("%", "higher")
     (row,) = table.rows

@@ -9,7 +9,7 @@ import pytest
 from torchsets.lab.experiments import Table
 from torchsets.lab.figures import Lines
 from torchsets.lab.records import Cell, Recorder, read_run, write_json
-from torchsets.lab.reports import merge_runs, merge_shards
+from torchsets.lab.reports import groups_of, merge_runs, merge_shards
 from torchsets.lab.reproduction import Job, Shard
 from torchsets.lab.reproduction.folders import Place
 from torchsets.lab.reproduction.outcome import write_outcome
@@ -52,6 +52,30 @@ def test_a_column_may_take_the_smallest_or_the_largest_of_the_shards(tmp_path):
         cells = {cell.column: cell.value for cell in run.cells}
         assert cells["best"] == expected
         assert len(run.cells) == 3
+
+
+def test_numbers_that_differ_under_one_name_are_kept_with_their_shards(tmp_path):
+    cells = {cell.model: cell.value for cell in merged(tmp_path).cells if cell.column == "best"}
+    assert cells == {"FSPool (n=8)": 8, "FSPool (n=2)": 2}
+
+
+def test_what_shards_have_alike_is_there_once(tmp_path):
+    runs = {
+        name: record(tmp_path / name, size=2, results={"n=2": value})
+        for name, value in (("a", 1.0), ("b", 1.0), ("c", float("nan")))
+    }
+    assert [(cell.model, cell.value) for cell in merge_runs(runs, {}).cells] == [("FSPool", 1.0)]
+
+
+def test_all_commits_and_resumes_are_told(tmp_path):
+    run = merged(tmp_path)
+    assert run.shards == len(run.environments) == 2
+    Recorder.resume(tmp_path / "8").close()
+    runs = {name: read_run(tmp_path / name) for name in ("8", "2")}
+    again = merge_runs(runs, {})
+    assert (again.shards, len(again.environments)) == (2, 3)
+    starts = [one.started for one in again.environments]
+    assert starts == sorted(starts)
 
 
 def test_figures_of_the_same_name_say_which_shard_they_are_of(tmp_path):
@@ -146,3 +170,4 @@ def test_a_report_finds_the_shards_of_a_table_and_leaves_other_runs_alone(kind, 
     assert [cell.column for cell in first.cells] == ["n=2", "n=4"]
     assert (first.seed, second.seed) == (0, 1)
     assert alone == runs[3]
+    assert groups_of([first, second, alone]) == [[first, second], [alone]]  # one table, two seeds

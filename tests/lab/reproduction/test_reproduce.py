@@ -18,8 +18,9 @@ from torchsets.lab.records import find_runs, read_run
 from torchsets.lab.records.lock import FolderLock
 from torchsets.lab.reproduction import folders
 
-FIELDS = ["models=fspool,random", "sizes=2,4", "steps=1000"]
+FIELDS = ["models=fspool,random", "sizes=2,4", "steps=20"]
 TABLE = ["reproduce", "fspool/polygons-chamfer", *FIELDS, "--scale", "smoke"]
+LONG = [*TABLE, "steps=1000"]  # which leaves time to stop it
 NAMES = ["n=2,seed=0", "n=4,seed=0"]
 WITHOUT_TORCH = """
 import sys, torchsets.lab.cli
@@ -44,8 +45,8 @@ def whole(tmp_path_factory):
     done = call(*TABLE, "--jobs", "2", "--out", "out", cwd=folder)
     assert done.returncode == 0, done.stderr
     assert done.stdout.startswith("\nPolygon auto-encoding: Chamfer loss by set size; with other")
-    assert re.search(r"\n  FSPool, steps=1000 +ours( +0\.\d{3}){2}\n", done.stdout)
-    assert "changed: models=fspool,random sizes=2,4 steps=1000" in done.stdout
+    assert re.search(r"\n  FSPool, steps=20 +ours( +\d+\.\d+){2}\n", done.stdout)
+    assert "changed: models=fspool,random sizes=2,4 steps=20" in done.stdout
     assert "fspool/polygons-chamfer: 2 shards in out, 0 recorded already" in done.stderr
     return folder / "out"
 
@@ -58,7 +59,7 @@ def test_it_writes_a_run_folder_for_each_shard_and_the_table_in_three_forms(whol
     (only,) = table["tables"]
     assert only["key"] == "fspool/polygons-chamfer/variants"
     ours = {row["model"]: row["ours"] for row in only["rows"]}
-    assert [cell["mean"] is not None for cell in ours["FSPool, steps=1000"]] == [
+    assert [cell["mean"] is not None for cell in ours["FSPool, steps=20"]] == [
         True,
         True,
     ]
@@ -92,8 +93,9 @@ def test_another_table_of_the_same_shards_runs_nothing_and_needs_no_torch(whole)
     assert table_of(whole, "fspool-polygons-hungarian")["complete"]
 
 
-def test_stopped_in_every_way_and_continued_it_gives_the_same_table(whole, tmp_path):
-    command = [*TABLE, "--jobs", "1", "--out", "out"]
+@pytest.mark.slow
+def test_stopped_in_every_way_and_continued_it_gives_the_same_table(tmp_path):
+    command = [*LONG, "--jobs", "1", "--out", "out"]
     out, shard = tmp_path / "out", tmp_path / "out" / NAMES[1]
 
     code, shown = stop(command, tmp_path, signal.SIGINT, signal.SIGINT)  # the second cannot wait
@@ -121,7 +123,8 @@ def test_stopped_in_every_way_and_continued_it_gives_the_same_table(whole, tmp_p
         assert saved(out) == before + 2
     assert [folder.name for folder in find_runs([tmp_path])] == NAMES
     assert len(read_run(shard).environments) == 4, "it was resumed each time"
-    assert table_of(out)["tables"] == table_of(whole)["tables"]
+    assert call(*LONG, "--jobs", "2", "--out", "whole", cwd=tmp_path).returncode == 0
+    assert table_of(out)["tables"] == table_of(tmp_path / "whole")["tables"]
 
 
 def saved(out):
@@ -198,6 +201,7 @@ def finish(running, reader, shown):
     return code, b"".join(shown).decode()
 
 
+@pytest.mark.slow
 def test_a_shard_that_fails_is_reported_and_retried_and_the_others_are_done(
     tmp_path, monkeypatch, capsys
 ):

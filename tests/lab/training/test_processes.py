@@ -173,6 +173,7 @@ def interrupted(tmp_path_factory):
     return folder, shown, errors
 
 
+@pytest.mark.slow
 def test_ctrl_c_saves_and_says_how_to_resume_once(interrupted):
     folder, shown, errors = interrupted
     assert shown == "polygons at scale smoke, run folder run\n"
@@ -183,6 +184,7 @@ def test_ctrl_c_saves_and_says_how_to_resume_once(interrupted):
     assert not read_run(folder / "run").complete
 
 
+@pytest.mark.slow
 def test_a_resumed_run_of_two_ends_where_one_process_ends(interrupted, tmp_path, monkeypatch):
     folder, *_ = interrupted
     done = torchrun("-m", "torchsets", "run", "--resume", "run", cwd=folder)

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 import torch
 from torch import Tensor
 
+from torchsets._checks import check_counts
 from torchsets.data.vqa.features import FeatureStore
 from torchsets.data.vqa.files import ANSWER_TYPES, PEOPLE, VQAAnswers, VQAQuestions
 from torchsets.data.vqa.synthetic_scenes import (
@@ -94,7 +95,8 @@ def synthetic_vqa(
         jitter: Standard deviation of the corners of a proposal, as a share of its sides.
 
     Raises:
-        ValueError: If the smallest size is below 12, the number of objects that there may be.
+        ValueError: If the smallest size is below 12, the number of objects that there may be, or
+            there is no pair.
 
     Example:
         >>> data = synthetic_vqa(2)
@@ -105,6 +107,7 @@ def synthetic_vqa(
     """
     if not OBJECTS <= sizes[0] <= sizes[1]:
         raise ValueError(f"sizes must be two rising numbers of at least {OBJECTS}, got {sizes}")
+    check_counts(pairs=pairs)
     generator = torch.Generator().manual_seed(seed)
     objects = draw_objects(pairs, generator)
     proposals = draw_proposals(

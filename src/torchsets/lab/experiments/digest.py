@@ -75,6 +75,7 @@ class _Module:
     imports: dict[str, set[tuple[str, str]]] = field(default_factory=dict)
 
 
+@cache
 def _counts(module: str) -> bool:
     own = module.split(".")[0] == "torchsets"
     quiet = any(module == one or module.startswith(f"{one}.") for one in _NO_NUMBERS)

@@ -4,6 +4,7 @@ import difflib
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from importlib import import_module
+from pathlib import PurePath
 from typing import Any, Generic, TypeVar
 
 from torchsets._catalogue import DATASETS, Dataset
@@ -109,7 +110,7 @@ class Experiment(Generic[Config]):
         defaults = {one.name: one.default for one in declared}
         for table in self.tables:
             differing = [
-                f"{name}={format_value(getattr(config, name))}"
+                f"{name}={_without_folders(format_value(getattr(config, name)))}"
                 for name in table.fixed
                 if getattr(config, name) not in (defaults[name], at_scale.get(name, defaults[name]))
             ]
@@ -160,6 +161,11 @@ def _load(place: str) -> Any:
     """Import the function at ``module:function``."""
     module, _, function = place.partition(":")
     return getattr(import_module(module), function)
+
+
+def _without_folders(text: str) -> str:
+    """A path by its last part: where it lies differs from machine to machine."""
+    return PurePath(text).name or text
 
 
 def _each(value: Any) -> tuple[Any, ...]:

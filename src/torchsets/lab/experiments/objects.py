@@ -50,7 +50,7 @@ def match(elements: Tensor, presence: Tensor, target: Tensor) -> Tensor:
     slots = torch.cat([elements, presence.unsqueeze(-1)], dim=-1)
     wanted = torch.cat([target, target.new_ones(len(target), 1)], dim=-1)
     cost = cost_matrix("huber", wanted.expand(len(slots), -1, -1), slots)
-    return assign(cost)
+    return assign(cost, invalid="worst")  # a model that has diverged can be drawn, too
 
 
 def compare(chosen: Tensor, presence: Tensor, target: Tensor) -> Tensor:

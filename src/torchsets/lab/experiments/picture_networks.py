@@ -30,7 +30,10 @@ class Map(nn.Module):
 
 
 class FlatVector(nn.Module):
-    """A ResNet whose last map is flattened by the head of the thesis, or that of iDSPN."""
+    """A ResNet whose last map is flattened by the head of the thesis, or that of iDSPN.
+
+    That of the thesis, with 34 layers, starts as there: from Glorot's weights, the ResNet too.
+    """
 
     def __init__(self, layers: int, *, width: int, size: int, latent: int) -> None:
         super().__init__()
@@ -39,6 +42,12 @@ class FlatVector(nn.Module):
         self.head = (
             thesis_head(8 * width, latent) if layers == 34 else short_head(8 * width, latent, side)
         )
+        if layers == 34:
+            for part in self.modules():
+                if isinstance(part, nn.Conv2d):
+                    nn.init.xavier_uniform_(part.weight)
+                    if part.bias is not None:
+                        nn.init.zeros_(part.bias)
 
     def forward(self, images: Tensor) -> Tensor:
         """Map pictures (B, 3, H, W), uint8, to vectors (B, latent)."""

@@ -88,7 +88,7 @@ class Run:
 
     ``tables`` are the keys of the thesis' tables that the run should fill; ``descriptions`` are
     those of its own tables. ``metrics`` are the lines of the learning curves, each with ``task``
-    and ``step``.
+    and ``step``. ``shards`` says of how many run folders it was put together.
     """
 
     folder: Path
@@ -103,6 +103,7 @@ class Run:
     descriptions: Mapping[str, Description]
     cells: Sequence[Cell]
     figures: Mapping[str, RecordedFigure]
+    shards: int = 1
 
     @property
     def seed(self) -> int | None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cache
+from itertools import chain, count
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,10 @@ def write_pictures(runs: Sequence[Run], folder: Path) -> list[Path]:
     paths = []
     for run in runs:
         for name, figure in run.figures.items():
-            path = folder / f"{run.folder.name}-{name}.svg"
-            if path in paths:  # the seeds of a table have one folder
-                path = folder / f"{run.folder.name}-{name}-seed={run.seed}.svg"
+            named = f"{run.folder.name}-{name}"
+            ways = chain([named, f"{named}-seed={run.seed}"], (f"{named}-{n}" for n in count(2)))
+            # The seeds of a table have one folder, and folders of several places one name.
+            path = next(path for way in ways if (path := folder / f"{way}.svg") not in paths)
             with _or_left_out(run.folder / "figures" / f"{name}.json"):
                 svg = draw_figure(name, figure, alone=True)
                 write_atomically(path, svg)
@@ -199,7 +201,8 @@ def _or_left_out(path: Path) -> Iterator[None]:
 def _describe(run: Run) -> Provenance:
     environment = run.environments[0]
     machine = environment.machine
-    changed = " with uncommitted changes" if environment.uncommitted_changes else ""
+    commits = [(one.commit or "unknown")[:10] for one in run.environments]
+    changed = any(one.uncommitted_changes for one in run.environments)
     seconds = sum(task.seconds for task in run.tasks.values())
     data = sum(task.data_seconds or 0 for task in run.tasks.values())  # not in old records
     share = f", {data / seconds:.0%} of it loading data" if data and seconds else ""
@@ -208,9 +211,9 @@ def _describe(run: Run) -> Provenance:
         folder=run.folder.name,
         seed=run.seed,
         complete=run.complete,
-        commit=f"{environment.commit[:10]}{changed}" if environment.commit else "unknown",
+        commit=", ".join(dict.fromkeys(commits)) + " with uncommitted changes" * changed,
         started=environment.started.replace("T", " ").replace("+00:00", " UTC"),
-        resumed=len(run.environments) - 1,
+        resumed=len(run.environments) - run.shards,
         time=duration(seconds) + share,
         trainings=len(run.tasks),
         device=f"{machine.device}{processor}",

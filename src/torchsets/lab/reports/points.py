@@ -37,7 +37,7 @@ def draw_panel(axis: "Axes", panel: PointSet, limits: Range | None, *, letters: 
         if panel.path:
             axis.plot(x, y, color=FAINT, linewidth=0.8, zorder=1)
         colours = colours_of(panel.slots or [0] * len(panel.points))
-        alpha = [0.15 + 0.85 * value for value in panel.values] if panel.values else 1
+        alpha = [0.15 + 0.85 * (value or 0) for value in panel.values] if panel.values else 1
         axis.scatter(x, y, s=size, c=colours, alpha=alpha, linewidths=0)  # type: ignore[arg-type]  # its stub lacks arrays
     axis.set_title("\n".join(wrap(panel.title, letters)), size=8)
     axis.set_aspect("equal", adjustable="box")

@@ -30,12 +30,16 @@ def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
         parts[0],
         folder=parts[0].folder.parent,
         config=_merge_configs([run.config for run in parts]),
+        environments=sorted(
+            (one for run in parts for one in run.environments), key=lambda one: one.started
+        ),
         metrics=[line for run in parts for line in run.metrics],
         complete=all(run.complete for run in parts),
         tasks={task: about for run in parts for task, about in run.tasks.items()},
         descriptions={key: about for run in parts for key, about in run.descriptions.items()},
-        cells=_merge_cells([cell for run in parts for cell in run.cells], choices),
+        cells=_merge_cells({name: run.cells for name, run in runs.items()}, choices),
         figures=figures,
+        shards=sum(run.shards for run in parts),
     )
 
 
@@ -55,10 +59,22 @@ def merge_shards(runs: Sequence[Run]) -> list[Run]:
                 choices[key] = outcome.merge
                 break
         groups.setdefault(key, {})[run.folder.name] = run
-    return [
-        merge_runs(_rising(parts), choices[key]) if key in choices else next(iter(parts.values()))
-        for key, parts in groups.items()
-    ]
+    merged = []
+    for key, parts in groups.items():
+        run = next(iter(parts.values()))
+        if key in choices:
+            # A seed may have more shards than another: that is no difference of settings.
+            same = [
+                one
+                for other, runs in groups.items()
+                if other[:-1] == key[:-1]
+                for one in runs.values()
+            ]
+            run = merge_runs(_rising(parts), choices[key])
+            config = _merge_configs([one.config for one in same])
+            run = replace(run, config=config | {"seed": run.seed})
+        merged.append(run)
+    return merged
 
 
 def natural(name: str) -> list[tuple[int, str]]:
@@ -94,18 +110,24 @@ def _read_outcomes(folder: Path) -> list[_Outcome]:
     return found
 
 
-def _merge_cells(cells: Sequence[Cell], choices: Mapping[str, str]) -> list[Cell]:
-    places: dict[tuple[object, ...], list[Cell]] = {}
-    for cell in cells:
-        place = (cell.table, cell.model, cell.column, cell.seed)
-        places.setdefault(place, []).append(cell)
+def _merge_cells(shards: Mapping[str, Sequence[Cell]], choices: Mapping[str, str]) -> list[Cell]:
+    places: dict[tuple[object, ...], dict[str, Cell]] = {}
+    for shard, cells in shards.items():
+        for cell in cells:
+            place = (cell.table, cell.model, cell.column, cell.seed)
+            places.setdefault(place, {})[shard] = cell
     merged = []
     for found in places.values():
-        choose = _CHOICES.get(choices.get(found[0].column, ""))
-        values = [cell.value for cell in found if cell.value is not None]
-        # Where shards overlap without a choice they have trained the same: the first stands.
-        value = choose(values) if choose and values else found[0].value
-        merged.append(replace(found[0], value=value))
+        first = next(iter(found.values()))
+        choose = _CHOICES.get(choices.get(first.column, ""))
+        values = {cell.value for cell in found.values() if cell.value is not None}
+        if len(values) < 2 or choose:
+            value = choose(values) if choose and values else min(values, default=None)
+            merged.append(replace(first, value=value))
+        else:  # they have trained something else under one name: none may hide another
+            merged += [
+                replace(cell, model=f"{cell.model} ({shard})") for shard, cell in found.items()
+            ]
     return merged
 
 

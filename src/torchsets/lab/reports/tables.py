@@ -73,12 +73,15 @@ def format_number(value: float, unit: str = "") -> str:
         >>> format_number(0.00012, "%")
         '0.000'
     """
-    size = abs(value)
-    if size == 0:
+    if value == 0:
         return "0"
-    if size < 0.001 and unit != "%":
+    if abs(value) < 0.001 and unit != "%":
         return f"{value:.2g}"
-    return f"{value:.3f}" if size < 10 else f"{value:.2f}" if size < 100 else f"{value:.1f}"
+    for decimals, limit in ((3, 10), (2, 100)):
+        text = f"{value:.{decimals}f}"
+        if abs(float(text)) < limit:  # as printed: 9.9996 becomes 10.00
+            return text
+    return f"{value:.1f}"
 
 
 def _collect(key: str, runs: Sequence[Run]) -> Table:
@@ -90,12 +93,12 @@ def _collect(key: str, runs: Sequence[Run]) -> Table:
         caption, unit, better = about.caption, about.unit, about.better
     elif thesis is not None:
         caption, unit, better = thesis.caption, thesis.unit, thesis.better
-    elif original := thesis_tables().get(base):
-        caption = f"{original.caption}; with other settings than the thesis', which the rows name"
-        unit, better = original.unit, original.better
     elif own := next((run.descriptions[base] for run in runs if base in run.descriptions), None):
         caption = f"{own.caption}; with other settings, which the rows name"
         unit, better = own.unit, own.better
+    elif original := thesis_tables().get(base):
+        caption = f"{original.caption}; with other settings than the thesis', which the rows name"
+        unit, better = original.unit, original.better
     columns = dict.fromkeys([*(thesis.columns if thesis else ()), *(c.column for c in cells)])
     printed = {row.model: row.values for row in thesis.rows} if thesis else {}
     models = dict.fromkeys([*(cell.model for cell in cells), *printed])

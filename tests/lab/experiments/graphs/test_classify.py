@@ -142,6 +142,13 @@ def test_folds_of_several_shards_are_compared_as_those_of_one(run, tmp_path):
     assert list(found[pair]) == pytest.approx(list(recorded.values()))
 
 
+def test_folds_of_two_protocols_are_not_compared(tmp_path):
+    for epochs in (1, 2):
+        smoke(tmp_path / str(epochs), models=("base",), epochs=epochs)
+    with pytest.raises(ValueError, match=r"one number for fold 1 of motifs, GIN-Base, seed 0, got"):
+        compare_recorded_folds(tmp_path)
+
+
 def test_a_stopped_run_resumes_bit_for_bit(tmp_path, monkeypatch):
     fewer = {"models": ("fspool",), "epochs": 3}
     whole = smoke(tmp_path / "whole", **fewer)

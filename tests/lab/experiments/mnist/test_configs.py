@@ -68,7 +68,7 @@ def test_every_field_that_can_change_a_number_is_fixed(experiment, free):
         ({"bucketed": True}, "bucketed=True"),
         ({"test_sets": 50}, "test_sets=50"),
         ({"dataset": "digits", "hidden": 8}, "dataset=digits, hidden=8"),
-        ({"encoders": "runs/x", "mask_feature": True}, "mask_feature=True, encoders=runs/x"),
+        ({"encoders": "runs/x", "mask_feature": True}, "mask_feature=True, encoders=x"),
     ],
 )
 def test_another_classifier_is_a_variant_in_all_tables_of_the_thesis(change, label):

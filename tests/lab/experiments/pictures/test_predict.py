@@ -1,6 +1,7 @@
 import pytest
 import torch
 
+from torchsets._catalogue import data_folder
 from torchsets.lab.experiments.launch import run_experiment
 from torchsets.lab.experiments.pictures.configs import BOXES as BOX_EXPERIMENT
 from torchsets.lab.experiments.pictures.configs import DECODERS, DESCENT_SOURCES, IMAGES, SOURCES
@@ -8,6 +9,7 @@ from torchsets.lab.experiments.pictures.data import BOXES, STATES, forget, in_sh
 from torchsets.lab.experiments.pictures.figures import draw_precision, draw_worst, grey
 from torchsets.lab.experiments.pictures.models import Descent, build
 from torchsets.lab.experiments.pictures.predict import SET_RATES, label_of, predict
+from torchsets.lab.reports.thesis import thesis_tables
 from torchsets.lab.training import adam, train
 from torchsets.padded import SetPrediction, Trajectory
 
@@ -55,16 +57,72 @@ def test_smoke_run_measures_every_model(experiment, tmp_path):
 @pytest.mark.parametrize("experiment", [IMAGES, BOX_EXPERIMENT], ids=["states", "boxes"])
 def test_the_ablation_of_the_thesis_says_that_pictures_are_rendered(experiment, tmp_path):
     config = experiment.config_at(
-        "smoke", models=("unrolled",), poolings=("fspool", "sum"), supervise="last"
+        "smoke",
+        models=("unrolled",),
+        poolings=("fspool", "sum"),
+        sources=("flat", "stages"),
+        supervise="last",
     )
     run = run_experiment(experiment.name, config, scale="smoke", folder=tmp_path)
     table = "dspn/state-fspool" if experiment is IMAGES else "dspn/box-fspool"
+    changes = "dataset=rendered, sources=flat,stages"
     named = {cell.model for cell in run.cells if cell.table == f"{table}/variants"}
     assert named == {
-        f"DSPN-RN-{pooling} ({steps} iters), dataset=rendered"
+        f"DSPN-RN-{pooling} ({steps} iters){source}, {changes}"
         for pooling in ("FSPool", "Sum")
         for steps in (2, 3)
+        for source in ("", ", stages")
     }
+
+
+@pytest.mark.parametrize(
+    ("experiment", "supervise", "tables"),
+    [
+        (IMAGES, "last", {"dspn/state"}),
+        (BOX_EXPERIMENT, "last", {"dspn/box", "dspn/box-fixed1"}),
+        (BOX_EXPERIMENT, "all", {"dspn/box-fixed2"}),
+    ],
+)
+def test_numbers_stand_beside_the_tables_of_their_supervision(
+    experiment, supervise, tables, tmp_path
+):
+    config = experiment.config_at(
+        "smoke", models=("unrolled", "mlp"), poolings=("fspool",), supervise=supervise
+    )
+    run = run_experiment(experiment.name, config, scale="smoke", folder=tmp_path)
+    rows = {
+        f"{row}, dataset=rendered" for row in ("MLP baseline", "DSPN (2 iters)", "DSPN (3 iters)")
+    }
+    compared = {cell.table for cell in run.cells if cell.model in rows}
+    assert compared == {f"{table}/variants" for table in tables}
+    for table in tables:
+        found = [cell for cell in run.cells if cell.table == f"{table}/variants"]
+        assert {cell.model for cell in found} == rows
+        assert {cell.column for cell in found} == set(thesis_tables()[table].columns)
+
+
+@pytest.mark.skipif(
+    not (data_folder() / "clevr" / "CLEVR_v1.0" / "images").is_dir(),
+    reason="needs pictures of CLEVR in TORCHSETS_DATA/clevr",
+)
+@pytest.mark.parametrize(
+    ("experiment", "table"), [(IMAGES, "dspn/state-fixed"), (BOX_EXPERIMENT, "dspn/box-fixed2")]
+)
+def test_real_pictures_and_the_networks_of_the_thesis(experiment, table, tmp_path):
+    config = experiment.config_at(
+        "full",
+        models=("unrolled",),
+        poolings=("fspool",),
+        steps=1,
+        batch_size=2,
+        test_steps=(10,),
+        training_scenes=2,
+        test_scenes=2,
+    )
+    run = run_experiment(experiment.name, config, scale="full", folder=tmp_path)
+    changes = "steps=1, batch_size=2, training_scenes=2, test_scenes=2"
+    found = {cell.model for cell in run.cells if cell.table == f"{table}/variants"}
+    assert found == {f"DSPN (10 iters), {changes}"}
 
 
 @pytest.mark.parametrize(("name", "source"), ALL)

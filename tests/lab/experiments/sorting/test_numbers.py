@@ -151,6 +151,14 @@ def test_only_rows_with_the_thesis_training_sets_have_the_plain_name(sets, row, 
     assert {model for model, _, _ in cells(run, "perm/sorting-text")} == {row}
 
 
+def test_sizes_with_fewer_training_sets_are_named(tmp_path):
+    sizes = {"sizes": (2, 3), "training_sets": (64, 32), "batch_sizes": (64, 32), "seeds": (1, 1)}
+    config = dataclasses.replace(SHORT, test_sets=2, **sizes)
+    run = run_experiment("sort-numbers", config, scale="smoke", folder=tmp_path)
+    beside = {model for model, _, _ in cells(run, "perm/sorting-text/variants")}
+    assert beside == {"PO-U, 32 to 64 sets, test_sets=2"}
+
+
 @pytest.mark.parametrize(("size", "sets"), [(120, 1000), (121, 100)])
 def test_fewer_large_sets_are_evaluated(size, sets):
     assert count_test_sets(SortNumbers(), size) == sets

@@ -155,13 +155,21 @@ def compare_recorded_folds(folder: str | Path) -> dict[str, Difference]:
 
     Returns:
         Differences named as in the table ``graphs-classify/differences``, over all seeds.
+
+    Raises:
+        ValueError: If two runs have other numbers for one fold: they were trained differently.
     """
     found: dict[str, dict[str, float]] = {}
     for run in read_runs([folder]):
         for cell in run.cells:
             fold = cell.table == "graphs-classify/folds" and cell.column.startswith("fold ")
             if fold and cell.value is not None:
-                found.setdefault(cell.model, {})[f"{cell.seed} {cell.column}"] = cell.value
+                known = found.setdefault(cell.model, {})
+                if known.setdefault(f"{cell.seed} {cell.column}", cell.value) != cell.value:
+                    raise ValueError(
+                        f"the runs below {folder} must have one number for {cell.column} of "
+                        f"{cell.model}, seed {cell.seed}, got another in {run.folder}"
+                    )
     differences = {}
     for label in dict.fromkeys(row.partition(", ")[0] for row in found):
         for first, second in ((ROWS[one], ROWS[other]) for one, other in PAIRS):

@@ -220,9 +220,11 @@ def split_pictures(table: str, config: Pictures) -> dict[str, Pictures]:
 
 
 THESIS = {
+    "dspn/box": "last",
     "dspn/box-fixed1": "last",
     "dspn/box-fixed2": "all",
     "dspn/box-fspool": "last",
+    "dspn/state": "last",
     "dspn/state-fixed": "all",
     "dspn/state-fspool": "last",
 }
@@ -312,7 +314,7 @@ IMAGES = Experiment(
     scales=_SCALES,
     run="torchsets.lab.experiments.pictures.predict:run_states",
     split=split_pictures,
-    tables=_tables("dspn/state-fixed", "dspn/state-fspool", "dspn-images"),
+    tables=_tables("dspn/state", "dspn/state-fixed", "dspn/state-fspool", "dspn-images"),
 )
 BOXES = Experiment(
     "dspn-boxes",
@@ -321,7 +323,9 @@ BOXES = Experiment(
     scales=_BOX_SCALES,
     run="torchsets.lab.experiments.pictures.predict:run_boxes",
     split=split_pictures,
-    tables=_tables("dspn/box-fixed1", "dspn/box-fixed2", "dspn/box-fspool", "dspn-boxes"),
+    tables=_tables(
+        "dspn/box", "dspn/box-fixed1", "dspn/box-fixed2", "dspn/box-fspool", "dspn-boxes"
+    ),
 )
 
 EXPERIMENTS = (IMAGES, BOXES)

@@ -25,6 +25,20 @@ TRAINING_SEED, TEST_SEED = 1_000_003, 2_000_003
 FEATURES = {"states": 18, "boxes": 4}
 
 
+class Compared(NamedTuple):
+    """A table of the thesis beside which our numbers stand.
+
+    Attributes:
+        key: Of the table.
+        columns: A column for each threshold.
+        precision: A prediction and the true sets to average precisions in %, (thresholds,).
+    """
+
+    key: str
+    columns: Sequence[str]
+    precision: Measure
+
+
 class Target(NamedTuple):
     """What is predicted.
 
@@ -33,16 +47,16 @@ class Target(NamedTuple):
         table: The key of our table.
         columns: A column for each threshold.
         precision: A prediction and the true sets to average precisions in %, (thresholds,).
-        fixed: The thesis' table of a DSPN that is trained for all sets, and for the last.
-        ablation: The thesis' table of poolings, its columns and precision.
+        thesis: The thesis' tables of a DSPN that is trained for all sets, and for the last.
+        ablation: The thesis' table of poolings.
     """
 
     name: str
     table: str
     columns: Sequence[str]
     precision: Measure
-    fixed: dict[str, str]
-    ablation: tuple[str, Sequence[str], Measure]
+    thesis: dict[str, tuple[Compared, ...]]
+    ablation: Compared
 
 
 def _precision(measure: Callable[..., Tensor], thresholds: Sequence[float]) -> Measure:
@@ -57,25 +71,35 @@ _STATE_COLUMNS = [f"AP_{distance:g}" for distance in _DISTANCES]
 _STATE_PRECISION = _precision(state_average_precision, _DISTANCES)
 _OVERLAPS, _STRICT = (50, 60, 70, 80, 90), (50, 90, 95, 98, 99)
 
+_BOX_COLUMNS = [f"AP{overlap}" for overlap in _OVERLAPS]
+_BOX_PRECISION = _precision(box_average_precision, [overlap / 100 for overlap in _OVERLAPS])
+_STRICT_COLUMNS = [f"AP{overlap}" for overlap in _STRICT]
+_STRICT_PRECISION = _precision(box_average_precision, [overlap / 100 for overlap in _STRICT])
+
 STATES = Target(
     "states",
     "dspn-images",
     _STATE_COLUMNS,
     _STATE_PRECISION,
-    {"all": "dspn/state-fixed"},
-    ("dspn/state-fspool", _STATE_COLUMNS, _STATE_PRECISION),
+    {
+        "all": (Compared("dspn/state-fixed", _STATE_COLUMNS, _STATE_PRECISION),),
+        "last": (Compared("dspn/state", _STATE_COLUMNS, _STATE_PRECISION),),
+    },
+    Compared("dspn/state-fspool", _STATE_COLUMNS, _STATE_PRECISION),
 )
 BOXES = Target(
     "boxes",
     "dspn-boxes",
-    [f"AP{overlap}" for overlap in _OVERLAPS],
-    _precision(box_average_precision, [overlap / 100 for overlap in _OVERLAPS]),
-    {"all": "dspn/box-fixed2", "last": "dspn/box-fixed1"},
-    (
-        "dspn/box-fspool",
-        [f"AP{overlap}" for overlap in _STRICT],
-        _precision(box_average_precision, [overlap / 100 for overlap in _STRICT]),
-    ),
+    _BOX_COLUMNS,
+    _BOX_PRECISION,
+    {
+        "all": (Compared("dspn/box-fixed2", _BOX_COLUMNS, _BOX_PRECISION),),
+        "last": (
+            Compared("dspn/box-fixed1", _BOX_COLUMNS, _BOX_PRECISION),
+            Compared("dspn/box", _STRICT_COLUMNS, _STRICT_PRECISION),
+        ),
+    },
+    Compared("dspn/box-fspool", _STRICT_COLUMNS, _STRICT_PRECISION),
 )
 
 

@@ -253,23 +253,20 @@ def _compare(
     sets: SetBatch,
 ) -> None:
     """Record the numbers of the models that the thesis has, as it names them."""
-    name, _, pooling = kind
-    table = target.fixed.get(config.supervise)
-    ablation, columns, precision = target.ablation
+    name, source, pooling = kind
+    other = "" if source == "flat" else f", {source}"  # the thesis flattens the map
     cells = []
     for step, prediction in found.after.items():
-        row = DECODERS[name] + f" ({step} iters)" * (step > 0)
-        if table is not None and name in ("unrolled", "mlp", "lstm") and pooling == "fspool":
-            values = target.precision(prediction, sets).tolist()
-            cells += [
-                Cell(table, row, column, None, value)
-                for column, value in zip(target.columns, values, strict=True)
-            ]
+        after = f" ({step} iters)" * (step > 0) + other
+        compared = []
+        if name in ("unrolled", "mlp", "lstm") and pooling == "fspool":
+            compared += [(DECODERS[name], one) for one in target.thesis[config.supervise]]
         if name == "unrolled" and config.supervise == "last":
-            row = f"DSPN-RN-{POOLINGS[pooling]} ({step} iters)"
+            compared += [(f"DSPN-RN-{POOLINGS[pooling]}", target.ablation)]
+        for row, (table, columns, precision) in compared:
             values = precision(prediction, sets).tolist()
             cells += [
-                Cell(ablation, row, column, None, value)
+                Cell(table, row + after, column, None, value)
                 for column, value in zip(columns, values, strict=True)
             ]
     recorder.add_results(cells)

@@ -180,8 +180,11 @@ def _label(config: SortNumbers, name: str) -> str:
     return label
 
 
-def _row(name: str, training_sets: int) -> str:
-    return name if training_sets == THESIS_SETS else f"{name}, {training_sets} sets"
+def _row(name: str, *training_sets: int) -> str:
+    least, most = min(training_sets), max(training_sets)
+    if least == THESIS_SETS:
+        return name
+    return f"{name}, {least} sets" if least == most else f"{name}, {least} to {most} sets"
 
 
 def _summarise(
@@ -201,7 +204,7 @@ def _summarise(
             "size at which generalisation to [1000, 1001] is lost": min(far, default=None),
         }
         # The table's fixed fields say the rest, but each size has its own number of sets.
-        row = _row(MODELS[name], max(config.training_sets))
+        row = _row(MODELS[name], *config.training_sets)
         recorder.add_results(
             Cell("perm/sorting-text", row, column, None, size)
             for column, size in cells.items()
