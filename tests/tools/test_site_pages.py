@@ -31,6 +31,21 @@ def test_the_command_of_a_reproduced_table_names_what_differs_from_its_scale():
     assert line.endswith("| - | `torchsets run set-estimators --scale cpu` |")  # it times itself
 
 
+@pytest.mark.parametrize(
+    ("group", "command"),
+    [
+        ("mnist-classify/fspool-mnist", "mnist-classify sigmas=0.05 --scale cpu"),
+        (
+            "polygons/fspool-polygons-chamfer",
+            "polygons zeroed_sizes= enlarged_sizes= --scale cpu",
+        ),
+    ],
+)
+def test_the_command_of_a_group_of_shards_has_the_fields_of_them_all(group, command):
+    (line,) = [one for one in index.runs_table().splitlines() if one.startswith(f"| [{group}](")]
+    assert line.endswith(f"| `torchsets run {command}` |")
+
+
 def test_every_folder_of_results_has_a_finding():
     folders = {path.name for path in records.RESULTS.iterdir() if path.is_dir()}
     assert set(index.findings()) == folders, "results/README.md: a line for each folder"

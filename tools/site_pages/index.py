@@ -68,7 +68,7 @@ def _line(name: str, runs: list[Run], linked: bool) -> str:
         f"| {_named(name, linked)}{unfinished} | {scales} | {seeds} | "
         f"{first.started[:16].replace('T', ' ')} | {', '.join(commits)} | "
         f"{', '.join(machines)} | {duration(sum(times)) if times else '-'} | "
-        f"`{_command(first.command, _fields(folders))}` |"
+        f"`{_command(first.command, _fields(folders), several=len(folders) > 1)}` |"
     )
 
 
@@ -76,9 +76,16 @@ def _named(name: str, linked: bool) -> str:
     return f"[{name}]({name})" if linked else f"`{name}`"
 
 
-def _command(command: str, fields: str = "") -> str:
-    """The command without the folders of the machine it ran on; ``fields`` are for --config."""
+def _command(command: str, fields: str = "", *, several: bool = False) -> str:
+    """The command without the folders of the machine it ran on; ``fields`` are for --config.
+
+    That of one of ``several`` shards gets the fields of them all in place of its own.
+    """
     fields = f" {fields}" if fields else ""
+    if several and " --config " not in command:
+        experiment, *words = shlex.split(command.partition(" run ")[2])
+        options = shlex.join(word for word in words if not re.match(r"\w+=", word))
+        command = f"{command.partition(' run ')[0]} run {experiment}{fields} {options}"
     command = re.sub(r" --config ('[^']*'|\S+)", lambda _: fields, command)
     command = re.sub(r" --out ('[^']*'|\S+)", "", command)
     return re.sub(r"=/\S+", "=...", command).replace("|", "\\|")

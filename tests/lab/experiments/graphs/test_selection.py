@@ -1,3 +1,5 @@
+import itertools
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -116,7 +118,7 @@ def test_differences_are_paired():
 
 @pytest.mark.parametrize(
     ("suffix", "statistic", "normal", "exact"),
-    [("", 6.5, 0.0578, 0.0742), ("-epochs", 9, 0.1094, 0.1289)],
+    [("", 6.5, 0.0578, 15 / 256), ("-epochs", 9, 0.1094, 31 / 256)],
 )
 def test_wilcoxon_on_the_thesis_own_table(suffix, statistic, normal, exact):
     """The thesis prints W = 7 and p = 0.07, and W = 9 and p = 0.11; the table is rounded."""
@@ -128,6 +130,23 @@ def test_wilcoxon_on_the_thesis_own_table(suffix, statistic, normal, exact):
     assert found.statistic == statistic
     assert found.normal == pytest.approx(normal, abs=1e-4)
     assert found.exact == pytest.approx(exact, abs=1e-4)
+
+
+def test_the_exact_probability_counts_all_signs_where_ranks_are_equal():
+    differences = np.array([2.0, 2.0, -2.0, 1.0, 1.0, 3.0, 0.5])
+    ranks = stats.rankdata(np.abs(differences))
+    statistics = [
+        min(ranks[np.array(signs)].sum(), ranks[~np.array(signs)].sum())
+        for signs in itertools.product([True, False], repeat=len(differences))
+    ]
+    found = compare_datasets(differences.tolist())
+    assert found.statistic == min(ranks[differences > 0].sum(), ranks[differences < 0].sum())
+    assert found.exact == pytest.approx(np.mean(np.array(statistics) <= found.statistic))
+
+
+def test_many_differences_take_no_longer():
+    found = compare_datasets([1.0 + i / 7 for i in range(40)])
+    assert found.exact == pytest.approx(2 / (2**16 + 1))  # none of the drawn signs is as extreme
 
 
 def test_recorded_shards_are_compared_over_all_datasets(tmp_path):

@@ -124,11 +124,15 @@ def compare_folds(first: Floats, second: Floats) -> Difference:
 def compare_datasets(differences: Sequence[float]) -> SignedRanks:
     """Test whether differences, one of each dataset, are symmetric around 0; zeros are dropped.
 
+    The exact probability goes through all signs, so that equal ranks count as what they are; of
+    more than 16 differences it draws 65536 signs.
+
     Example:
         >>> compare_datasets([1.0, 2.0, 3.0, -4.0]).statistic
         4.0
     """
-    exact: Any = stats.wilcoxon(differences, method="exact")
+    every_sign = stats.PermutationMethod(n_resamples=2**16)
+    exact: Any = stats.wilcoxon(differences, method=every_sign)
     normal: Any = stats.wilcoxon(differences, method="approx")
     return SignedRanks(float(exact.statistic), float(normal.pvalue), float(exact.pvalue))
 
