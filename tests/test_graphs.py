@@ -43,6 +43,16 @@ def test_graphs_are_picked_as_sets_are(index, sizes):
     assert len(batch.nodes) == sum(sizes)
 
 
+@pytest.mark.parametrize("index", [[2, 0], slice(0, 2), []])
+def test_batches_stay_on_their_device(index):
+    graphs = three_graphs(categories=torch.tensor([0, 1, 2, 0, 0, 1]), classes=3)
+    expected = graphs.batch(index)
+    with torch.device("meta"):  # where no device is named
+        got = graphs.batch(index)
+    for part, wanted in zip(got, expected, strict=True):
+        assert torch.equal(part, wanted)
+
+
 def test_categories_come_one_hot_behind_the_features():
     graphs = three_graphs(categories=torch.tensor([0, 1, 2, 0, 0, 1]), classes=3)
     assert graphs.features == 4

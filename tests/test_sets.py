@@ -54,6 +54,7 @@ def test_picking_and_padding_agree_with_a_list(sizes, features, data):
         (slice(9, None), []),
         (np.array([2, 0]), [2, 0]),
         (np.array([2, 0], dtype=np.uint8), [2, 0]),
+        (np.array([2, 0], dtype=np.uint64), [2, 0]),
         (torch.tensor([-1]), [3]),
         ([0, 0], [0, 0]),
         (range(2), [0, 1]),
@@ -189,8 +190,9 @@ def test_equal_sets_have_equal_digests_and_others_do_not():
         Sets(torch.zeros(0, 2), [0]),
         Sets(torch.zeros(0, 2), [0, 0]),
         Sets(torch.zeros(0, 3), [0]),
+        Sets(torch.zeros(0, 2), []),
     ]
-    assert len({other.digest() for other in [sets, *others]}) == 9
+    assert len({other.digest() for other in [sets, *others]}) == 10
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.bfloat16])
@@ -284,6 +286,7 @@ def test_repr_says_what_is_inside():
         (lambda sets: sets[4], IndexError, "below the 4 sets, got 4"),
         (lambda sets: sets[-5], IndexError, "below the 4 sets, got -5"),
         (lambda sets: sets[[0, 9]], IndexError, r"below the 4 sets, got \[0, 9\]"),
+        (lambda sets: sets[np.array([2**64 - 1], dtype=np.uint64)], IndexError, "got .18446744073"),
         (lambda sets: sets[[True, False]], IndexError, "one bool for each of the 4 sets"),
         (lambda sets: sets[0.5], IndexError, "index must be an integer"),
         (lambda sets: sets["a"], IndexError, "index must be an integer, .* got 'a'"),

@@ -90,9 +90,37 @@ def test_missing_numbers_become_nan(table):
 
 
 @pytest.mark.parametrize("kind", ["polars", "arrow"])
-def test_nulls_of_integers_become_nan(kind):
-    sets = Sets.from_table(KINDS[kind]({"g": [0, 0], "x": [1, None]}), by="g")
-    assert sets.values.isnan().tolist() == [[False], [True]]
+@pytest.mark.parametrize("one", [1, True])
+def test_nulls_of_integers_and_booleans_become_nan(kind, one):
+    sets = Sets.from_table(KINDS[kind]({"g": [0, 0], "x": [one, None]}), by="g")
+    torch.testing.assert_close(sets.values, torch.tensor([[1], [float("nan")]]), equal_nan=True)
+
+
+def test_nulls_of_pandas_booleans_become_nan():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"g": [0, 0], "x": pandas.array([True, None], dtype="boolean")})
+    sets = Sets.from_table(frame, by="g")
+    torch.testing.assert_close(sets.values, torch.tensor([[1], [float("nan")]]), equal_nan=True)
+
+
+def test_dates_are_keys(table):
+    days = np.array(["2020-01-02", "2020-01-01", "2020-01-02"], dtype="datetime64[ns]")
+    frame = table({"day": days, "x": [0.0, 1, 2]})
+    assert Sets.from_table(frame, by="day").keys.tolist() == days[:2].tolist()
+    wanted = np.array(["2020-01-01", "2020-01-03", "2020-01-02"], dtype="datetime64[ns]")
+    for keys in (wanted, list(wanted), wanted.astype("datetime64[us]").tolist()):
+        sets = Sets.from_table(frame, by="day", keys=keys)
+        assert sets.keys.dtype.kind == "M"
+        assert (sets.keys == wanted).all()
+        assert sets.sizes.tolist() == [1, 0, 2]
+    with pytest.raises(ValueError, match=r"keys must name every group of 'day', got none for"):
+        Sets.from_table(frame, by="day", keys=wanted[:2])
+
+
+def test_a_day_that_is_none_is_named():
+    days = np.array(["2020-01-02", "NaT"], dtype="datetime64[ns]")
+    with pytest.raises(ValueError, match="got no value of 'day' in row 1"):
+        Sets.from_table({"day": days, "x": [0.0, 1]}, by="day")
 
 
 def test_a_table_without_rows_has_no_sets(table):

@@ -147,16 +147,23 @@ def to_index(index: object, count: int) -> int | slice | Tensor:
         array = np.array(index)
         if array.size and array.dtype.kind not in _NUMBERS:
             raise IndexError(f"{wanted}, got {index!r}")
-        index = torch.from_numpy(array) if array.size else torch.zeros(0).long()
+        index = torch.from_numpy(array if array.size else np.zeros(0, dtype=np.int64))
     if index.dtype == torch.bool and index.shape == (count,):
         return index.nonzero().squeeze(1)
     if index.dtype == torch.bool or index.is_floating_point() or index.ndim > 1:
         raise IndexError(f"{wanted}, got {index.dtype} {tuple(index.shape)}")
-    if index.numel() and not -count <= int(index.min()) <= int(index.max()) < count:
-        raise IndexError(f"index must be below the {count} sets, got {_shorten(index.tolist())}")
-    index = index.long()  # before the sum, for which a smaller type may be too small
+    given, index = index, index.long()  # unsigned types have no minimum, small ones no sums
+    lowest = -count if given.dtype.is_signed else 0
+    if index.numel() and not lowest <= int(index.min()) <= int(index.max()) < count:
+        raise IndexError(f"index must be below the {count} sets, got {_shorten(given.tolist())}")
     index = torch.where(index < 0, index + count, index)
     return int(index) if index.ndim == 0 else index
+
+
+def run_places(starts: Tensor, counts: Tensor) -> Tensor:
+    """The places start, start + 1, ... of each run of ``counts``, one run after the other."""
+    shift = (starts - (counts.cumsum(0) - counts)).repeat_interleave(counts)
+    return torch.arange(len(shift), device=shift.device) + shift
 
 
 def _to_array(numbers: Any, name: str) -> Array:

@@ -9,6 +9,8 @@ import torch
 from torchsets._extras import import_extra
 from torchsets._inputs import _NUMBERS, _NUMPY, Array, Flat, _shorten
 
+_DATES = "mM"  # kinds of numpy: spans and points of time
+
 
 def group_table(
     frame: Any,
@@ -92,7 +94,7 @@ def _array(column: Any) -> Array:
 def _check_keys(column: Any, group: Array, found: Array, by: str) -> None:
     """Raise if a row has no key: None or nan in an array, null in a table."""
     if isinstance(column, np.ndarray):
-        unknown = [place for place, key in enumerate(found.tolist()) if key is None or key != key]
+        unknown = [place for place, key in enumerate(_listed(found)) if key is None or key != key]
         nulls = np.isin(group, unknown) if unknown else np.zeros(0, dtype=bool)
     else:
         nulls = column.is_null().to_numpy()
@@ -122,20 +124,27 @@ def _factorise(key: Array) -> tuple[Array, Array]:
     return group, runs[first[by_appearance]]
 
 
+def _listed(keys: Array) -> list[Any]:
+    """Keys as Python has them; dates stay what numpy has, for its lists of them hold integers."""
+    return list(keys) if keys.dtype.kind in _DATES else keys.tolist()
+
+
 def _in_order_of(keys: Iterable[Any], group: Array, found: Array, by: str) -> tuple[Array, Array]:
     """The same groups, numbered as in ``keys``, which may name groups without rows."""
-    listed = keys.tolist() if isinstance(keys, np.ndarray) else list(keys)
+    if found.dtype.kind in _DATES:
+        keys = np.array(list(keys), dtype=found.dtype)
+    listed = _listed(keys) if isinstance(keys, np.ndarray) else list(keys)
     place = {key: index for index, key in enumerate(listed)}
     if len(place) < len(listed):
         doubled = next(key for index, key in enumerate(listed) if place[key] != index)
         raise ValueError(f"keys must be different, got {doubled!r} more than once")
-    unnamed = [key for key in found.tolist() if key not in place]
+    unnamed = [key for key in _listed(found) if key not in place]
     if unnamed:
         raise ValueError(
             f"keys must name every group of {by!r}, got none for {_shorten(unnamed)}; "
             "filter the table first to leave groups out"
         )
-    new = np.array([place[key] for key in found.tolist()], dtype=np.int64)
+    new = np.array([place[key] for key in _listed(found)], dtype=np.int64)
     ordered = np.array(listed) if found.dtype.kind != "O" else np.empty(len(listed), dtype=object)
     if found.dtype.kind == "O":
         ordered[:] = listed
@@ -173,5 +182,7 @@ def _numbers(column: Any, name: str) -> Array:
             f"column {name!r} must hold numbers to be a feature, got {dtype}; "
             "leave it out with features=[...], or encode it first"
         )
+    if not is_array and not dtype.is_numeric():
+        column = column.cast(import_extra("narwhals", "tables").Int8)  # pandas' NA has no float
     array = _array(column)
     return array if array.dtype.kind in _NUMBERS else np.array(array, dtype=np.float64)

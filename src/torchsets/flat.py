@@ -13,6 +13,8 @@ from torchsets._autograd import is_traced
 from torchsets._checks import check_floating
 from torchsets.sorting import falling_integers, runs_on_numpy
 
+# Of the wider unsigned types torch has no sums.
+_INTEGERS = {torch.int64, torch.int32, torch.int16, torch.int8, torch.uint8}
 # Keys are made and sorted in blocks that stay in a core's cache.
 _BLOCK = 1 << 15
 # Below this many keys a second thread costs more than it brings.
@@ -29,9 +31,10 @@ def check_flat(values: Tensor, sizes: Tensor) -> None:
     if values.ndim != 2:
         raise ValueError(f"values must have shape (total, D), got {tuple(values.shape)}")
     check_floating(values, name="values")
-    if sizes.ndim != 1 or sizes.is_floating_point() or sizes.dtype == torch.bool:
+    if sizes.ndim != 1 or sizes.dtype not in _INTEGERS:
         raise ValueError(
-            f"sizes must be integer with shape (B,), got {sizes.dtype} {tuple(sizes.shape)}"
+            "sizes must be integer with shape (B,), signed or uint8, "
+            f"got {sizes.dtype} {tuple(sizes.shape)}"
         )
     if sizes.device.type != "cpu" or type(sizes) is not Tensor or is_traced():
         return
@@ -118,7 +121,7 @@ def sort_flat(values: Tensor, sizes: Tensor) -> Tensor:
 def flat_order(rows: Tensor, sizes: Tensor) -> Tensor:
     """The stable permutation of each row of (D, total) that sorts within each set, descending."""
     if runs_on_numpy(rows) and type(sizes) is Tensor:
-        return _numpy_flat_order(rows, sizes.numpy())
+        return _numpy_flat_order(rows, sizes.numpy().astype(np.int64, copy=False))
     numbers = set_numbers(sizes, rows.shape[1])
     order = rows.argsort(dim=1, descending=True, stable=True)
     return order.gather(1, numbers[order].argsort(dim=1, stable=True))

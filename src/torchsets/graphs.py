@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsets._autograd import name_for_export
-from torchsets._inputs import Array, to_index, to_sizes
+from torchsets._inputs import Array, run_places, to_index, to_sizes
 from torchsets.padded import Device, device_and_dtype, place, plural, span
 
 
@@ -132,15 +132,16 @@ class Graphs:
             chosen = slice(chosen, chosen + 1)
         if isinstance(chosen, slice):
             chosen = torch.arange(len(self), device=self.sizes.device)[chosen]
+        chosen = chosen.to(self.sizes.device)
         sizes, counts = self.sizes[chosen], self.edge_counts[chosen]
-        places = _runs(self._starts[chosen], sizes)
+        places = run_places(self._starts[chosen], sizes)
         nodes = self.nodes[places]
         if self.categories is not None:
             one_hot = nodes.new_zeros(len(places), self.classes)
             one_hot.scatter_(1, self.categories[places].unsqueeze(1), 1)
             nodes = torch.cat([nodes, one_hot], dim=1)
         moved = (sizes.cumsum(0) - sizes) - self._starts[chosen]  # from old number to new
-        edges = self.edges[:, _runs(self._edge_starts[chosen], counts)]
+        edges = self.edges[:, run_places(self._edge_starts[chosen], counts)]
         return GraphBatch(nodes, edges + moved.repeat_interleave(counts), sizes)
 
     def __repr__(self) -> str:
@@ -162,12 +163,6 @@ def _check_categories(categories: Tensor, nodes: int, classes: int) -> None:
             f"categories must be below the number of classes, {classes}, and not negative, "
             f"got {int(categories.min())} to {int(categories.max())}"
         )
-
-
-def _runs(starts: Tensor, counts: Tensor) -> Tensor:
-    """The places start, start + 1, ... of each run, one run after the other."""
-    shift = (starts - (counts.cumsum(0) - counts)).repeat_interleave(counts)
-    return torch.arange(len(shift)) + shift
 
 
 name_for_export(GraphBatch)

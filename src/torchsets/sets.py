@@ -17,6 +17,7 @@ from torchsets._inputs import (
     Array,
     Set,
     flatten_sets,
+    run_places,
     to_index,
     to_offsets,
     to_sizes,
@@ -207,9 +208,7 @@ class Sets:
             index = torch.arange(len(self))[index]
         index = index.to(self.sizes.device)
         sizes = self.sizes[index]
-        # The first element of each set moves from its old place to the sum of the sizes before.
-        shift = (self._starts[index] - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes)
-        values = self.values[torch.arange(len(shift), device=shift.device) + shift]
+        values = self.values[run_places(self._starts[index], sizes)]
         place = index.cpu().numpy()
         return Sets(
             values,
@@ -254,7 +253,8 @@ class Sets:
         """Return a short fingerprint of the elements, their dtype and the sizes (no labels)."""
         digest = hashlib.sha256(f"{self.values.dtype} {tuple(self.values.shape)}".encode())
         for part in (self.values, self.sizes):
-            digest.update(part.detach().cpu().flatten().view(torch.uint8).numpy().data)
+            if part.numel():  # an empty one may have strides that view refuses
+                digest.update(part.detach().cpu().flatten().view(torch.uint8).numpy().data)
         return digest.hexdigest()[:16]
 
     def __repr__(self) -> str:

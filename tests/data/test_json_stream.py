@@ -86,7 +86,9 @@ def test_nonsense_is_refused_before_it_fills_the_memory(monkeypatch):
 
 
 @pytest.mark.parametrize("chunk", [1, 3, 1 << 20])
-@pytest.mark.parametrize("values", [[], [[1, 23], [456, 7]], [1, "]", {"x": []}]])
+@pytest.mark.parametrize(
+    "values", [[], [[1, 23], [456, 7]], [1, "]", {"x": []}], [-1.5, 2e-17, 3e200]]
+)
 def test_reads_a_bare_list(tmp_path, monkeypatch, chunk, values):
     monkeypatch.setattr(json_stream, "_CHUNK", chunk)
     assert list(read_values(write(tmp_path, json.dumps(values) + "\n", "a.json.gz"))) == values

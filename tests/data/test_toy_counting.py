@@ -60,6 +60,11 @@ def test_rejects_bad_options(side, noise, message):
         toy_counting_sets(2, side=side, noise=noise)
 
 
+def test_sets_have_boxes():
+    with pytest.raises(ValueError, match="boxes must be at least 1, got 0"):
+        toy_counting_sets(2, side=0.5, noise=0.0, boxes=0)
+
+
 def test_squares_too_small_for_an_area_overlap_nothing(generator):
     sets = toy_counting_sets(4, side=1e-30, noise=0.0, generator=generator)
     assert sets.weights.tolist() == torch.zeros(4, 10).tolist()

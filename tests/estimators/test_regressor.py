@@ -52,3 +52,7 @@ def test_targets_are_checked(data):
         SetRegressor().fit(X, None)
     with pytest.raises(ValueError, match=r"y must have shape \(S,\) or \(S, K\), got \(60, 1, 1\)"):
         SetRegressor().fit(X, np.zeros((60, 1, 1)))
+    with pytest.raises(ValueError, match="must be small enough for their variance to be finite"):
+        SetRegressor().fit(X, np.linspace(-1e200, 1e200, 60))
+    with pytest.raises(ValueError, match="must be small enough for their variance to be finite"):
+        SetRegressor().fit([one * 1e200 for one in X], np.zeros(60))

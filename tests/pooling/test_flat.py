@@ -237,6 +237,16 @@ def test_by_size_pads_similar_sets_together(generator):
     ]
 
 
+@pytest.mark.parametrize("pool", [MaxPool(), SortPool(2), FSPool(3), by_size(SumPool())])
+@pytest.mark.parametrize("kind", [torch.uint8, torch.int8, torch.int32])
+def test_sizes_are_integers_of_any_kind(pool, kind, generator):
+    values, sizes = flat_sets([200, 0, 100, 3], generator)
+    sizes = sizes if kind == torch.int32 else sizes.clamp(max=100)
+    values = values[: int(sizes.sum())]
+    function = pool if not hasattr(pool, "pool_flat") else pool.pool_flat
+    assert torch.equal(function(values, sizes.to(kind)), function(values, sizes))
+
+
 def test_by_size_pads_with_zeros_not_with_other_sets(generator):
     class Careless(nn.Module):
         def forward(self, elements, mask):
@@ -259,6 +269,11 @@ def test_by_size_shares_the_weights(generator):
         (torch.zeros(3), torch.tensor([3]), r"values must have shape \(total, D\), got \(3,\)"),
         (torch.zeros(3, 1).long(), torch.tensor([3]), "values must be floating point"),
         (torch.zeros(3, 1), torch.tensor([3.0]), r"sizes must be integer with shape \(B,\)"),
+        (
+            torch.zeros(3, 1),
+            torch.tensor([3]).to(torch.uint16),
+            "signed or uint8, got torch.uint16",
+        ),
         (torch.zeros(3, 1), torch.tensor([[3]]), r"sizes must be integer with shape \(B,\)"),
         (torch.zeros(3, 1), torch.tensor([1, 1]), "add up to the 3 rows of values, got a sum of 2"),
         (torch.zeros(3, 1), torch.tensor([4, -1]), "must be non-negative"),

@@ -124,8 +124,8 @@ class _Reader:
                 if not self._read_on():
                     raise EOFError(f"the file ends early, or is no JSON ({error.msg})") from None
                 continue
-            # A number that ends with the text in memory may go on behind it.
-            if end == len(self.text):
+            # A number that ends with the text in memory, or just before, as in "1e-", may go on.
+            if len(self.text) - end <= 2 and not self.text[end:].strip(".eE+-"):
                 end -= self.place
                 if self._read_on():
                     continue

@@ -46,7 +46,7 @@ def add_noise(sets: SetBatch, sigma: float, *, generator: torch.Generator) -> Se
     if sigma == 0:
         return sets
     noise = torch.randn(sets.elements.shape, generator=generator, dtype=sets.elements.dtype)
-    noise.masked_fill_(~sets.mask.unsqueeze(-1), 0)
+    noise = noise.to(sets.elements.device).masked_fill_(~sets.mask.unsqueeze(-1), 0)
     return SetBatch(torch.add(sets.elements, noise, alpha=sigma), sets.mask)
 
 

@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from torchsets._checks import check_padded_sets, check_shape
-from torchsets._inputs import Array, to_index, to_sizes
+from torchsets._inputs import Array, run_places, to_index, to_sizes
 from torchsets.padded import SetBatch, plural, span
 
 VALUES: dict[str, tuple[str, ...]] = {
@@ -113,9 +113,7 @@ class Scenes:
         if isinstance(chosen, int):
             chosen = slice(chosen, chosen + 1)
         sizes = self.sizes[chosen]
-        # The first object of each scene moves from its old place to the sum of the sizes before.
-        shift = (self._starts[chosen] - (sizes.cumsum(0) - sizes)).repeat_interleave(sizes)
-        objects = torch.arange(len(shift)) + shift
+        objects = run_places(self._starts[chosen], sizes)
 
         def take(values: Tensor | None, places: Tensor | slice) -> Tensor | None:
             return None if values is None else values[places]

@@ -49,7 +49,7 @@ def toy_counting_sets(
         Boxes, weights, which boxes are true, and their count.
 
     Raises:
-        ValueError: If ``side`` or ``noise`` is out of range.
+        ValueError: If ``side``, ``noise`` or ``boxes`` is out of range.
 
     Example:
         >>> sample = toy_counting_sets(2, side=0.3, noise=0.0)
@@ -63,6 +63,8 @@ def toy_counting_sets(
         raise ValueError(f"side must be above 0 and at most 1, got {side}")
     if not 0 <= noise <= 1:
         raise ValueError(f"noise must be from 0 to 1, got {noise}")
+    if boxes < 1:
+        raise ValueError(f"boxes must be at least 1, got {boxes}")
     count = torch.randint(boxes + 1, (sets,), generator=generator)
     rank = torch.rand(sets, boxes, generator=generator).argsort(dim=1)
     true = rank < count.unsqueeze(1)

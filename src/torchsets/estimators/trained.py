@@ -263,6 +263,11 @@ def moments(values: Tensor, *, wanted: bool = True) -> tuple[NDArray[Any], NDArr
         return np.zeros(features), np.ones(features)
     exact = values.double()
     mean, scale = exact.mean(dim=0), exact.std(dim=0, correction=0)
+    if not bool(scale.isfinite().all()):
+        raise ValueError(
+            "numbers must be small enough for their variance to be finite, about 1e150, got "
+            f"{float(values.abs().max()):g}"
+        )
     # The spread of a constant is rounding, which grows with the constant.
     return mean.numpy(), torch.where(scale > 1e-12 * mean.abs(), scale, 1).numpy()
 

@@ -206,4 +206,4 @@ def _uniform_row(costs: Tensor, mask: Tensor | None) -> Tensor:
         return costs.new_full((batch, 1, size), 1 / size)
     count = mask.sum(dim=1, keepdim=True)
     positions = lengths_to_mask(count.squeeze(1), size=size)
-    return (positions / count.clamp(min=1)).to(costs.dtype).unsqueeze(1)
+    return (positions.to(costs.dtype) / count.clamp(min=1)).unsqueeze(1)
