@@ -41,7 +41,8 @@ def check_counts(**counts: int) -> None:
 def check_mask(mask: Tensor, shape: torch.Size, *, name: str = "mask", of: str) -> None:
     """Raise ``ValueError`` unless ``mask`` is bool and has the given shape."""
     if mask.dtype != torch.bool:
-        raise ValueError(f"{name} must be bool with True for real elements, got {mask.dtype}")
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(f"{name} must be bool with True for real elements, got {kind}")
     if mask.shape != shape:
         raise ValueError(
             f"{name} must have shape {tuple(shape)} to match {of}, got {tuple(mask.shape)}"

@@ -289,6 +289,8 @@ def test_rejects_bad_input(values, sizes, message):
 def test_rejects_a_weight_of_other_features():
     with pytest.raises(ValueError, match=r"weight must have shape \(D, K\) = \(2, any\)"):
         fspool_flat(torch.zeros(3, 2), torch.tensor([3]), torch.zeros(3, 2))
+    with pytest.raises(ValueError, match=r"weight must have K >= 2 points, got \(2, 1\)"):
+        fspool_flat(torch.zeros(3, 2), torch.tensor([3]), torch.zeros(2, 1))
 
 
 def test_the_definition_on_one_set(generator):

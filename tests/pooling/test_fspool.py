@@ -350,6 +350,8 @@ def test_starts_as_told():
             lambda: fspool(torch.zeros(1, 4, 2), torch.zeros(3, 4)),
             r"weight must have shape \(D, K\) = \(2, any\)",
         ),
+        (lambda: fspool(torch.zeros(1, 4, 2), torch.zeros(2, 1)), "weight must have K >= 2 points"),
+        (lambda: fspool(torch.tensor(1.0), torch.zeros(2, 3)), "elements must have shape"),
         (
             lambda: FSPool(3)(torch.zeros(1, 4, 2)),
             r"elements must have shape \(B, N, D\) = \(any, any, 3\), got \(1, 4, 2\)",

@@ -32,11 +32,18 @@ def fspool_flat(values: Tensor, sizes: Tensor, weight: Tensor) -> Tensor:
                 [7.]])
     """
     check_flat(values, sizes)
-    check_shape(weight, (values.shape[1], None), name="weight", letters="(D, K)")
+    check_points(weight, values.shape[1])
     with torch.autocast(values.device.type, enabled=False):  # a sum over many ranks
         if is_traced() or not runs_on_numpy(values) or type(sizes) is not Tensor:
             return _pool_plainly(values, weight, sizes)
         return apply(_FlatFSPool, values, weight, sizes)
+
+
+def check_points(weight: Tensor, features: int) -> None:
+    """Raise ``ValueError`` unless ``weight`` is (D, K) for D features, with K at least 2."""
+    check_shape(weight, (features, None), name="weight", letters="(D, K)")
+    if weight.shape[1] < 2:
+        raise ValueError(f"weight must have K >= 2 points, got {tuple(weight.shape)}")
 
 
 def exact_dtype(data: Tensor, weight: Tensor) -> torch.dtype:

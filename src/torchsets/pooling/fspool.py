@@ -7,7 +7,7 @@ from torchsets._checks import check_counts, check_elements, check_mask, check_sh
 from torchsets._relaxed_order import multiply_rows
 from torchsets.piecewise import hat_basis
 from torchsets.pooling.by_size import by_size
-from torchsets.pooling.flat_fspool import exact_dtype, fspool_flat
+from torchsets.pooling.flat_fspool import check_points, exact_dtype, fspool_flat
 from torchsets.sorting import relaxed_sort, sort_features
 
 
@@ -40,7 +40,8 @@ def fspool(elements: Tensor, weight: Tensor, mask: Tensor | None = None) -> Tens
         Zhang, Hare, Prügel-Bennett (2020), "FSPool: learning set representations with featurewise
         sort pooling". https://arxiv.org/abs/1906.02795
     """
-    check_shape(weight, (elements.shape[-1], None), name="weight", letters="(D, K)")
+    check_elements(elements)
+    check_points(weight, elements.shape[2])
     values, _ = sort_features(elements, mask)
     return _weighted_sum(values.transpose(1, 2), weight, mask).to(elements.dtype)
 
