@@ -1,5 +1,7 @@
 """Sets from long tables, beside a loop over the groups."""
 
+import datetime
+
 import numpy as np
 import pytest
 import torch
@@ -115,6 +117,34 @@ def test_dates_are_keys(table):
         assert sets.sizes.tolist() == [1, 0, 2]
     with pytest.raises(ValueError, match=r"keys must name every group of 'day', got none for"):
         Sets.from_table(frame, by="day", keys=wanted[:2])
+    for keys in ([18262, 18263], ["today", "never"]):
+        with pytest.raises(ValueError, match="keys must be dates as those of 'day', got"):
+            Sets.from_table(frame, by="day", keys=keys)
+
+
+def test_hours_are_not_cut_to_days():
+    days = np.array(["2020-01-01", "2020-01-02"], dtype="datetime64[D]")
+    noons = [datetime.datetime(2020, 1, day, 12) for day in (1, 2)]
+    with pytest.raises(ValueError, match=r"keys must name every group of 'day', got none for"):
+        Sets.from_table({"day": days, "x": [0.0, 1]}, by="day", keys=noons)
+    sets = Sets.from_table({"day": days, "x": [0.0, 1]}, by="day", keys=[*days, *noons])
+    assert sets.sizes.tolist() == [1, 1, 0, 0]
+    assert sets.keys[2:].tolist() == noons
+
+
+def test_pandas_timestamps_are_keys():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame({"day": pandas.date_range("2020-01-01", periods=3), "x": range(3)})
+    for keys in (frame["day"][::-1], list(frame["day"])[::-1], frame["day"].to_numpy()[::-1]):
+        sets = Sets.from_table(frame, by="day", keys=keys)
+        assert sets.values.flatten().tolist() == [2, 1, 0]
+    apart = pandas.DataFrame({"wait": frame["day"] - frame["day"][0], "x": range(3)})
+    assert Sets.from_table(apart, by="wait", keys=list(apart["wait"])).sizes.tolist() == [1, 1, 1]
+
+
+def test_numbers_beside_text_stay_numbers():
+    sets = Sets.from_table({"k": [1, 2], "x": [0.0, 1]}, by="k", keys=[2, "none", 1])
+    assert sets.keys.tolist() == [2, "none", 1]
 
 
 def test_a_day_that_is_none_is_named():
@@ -168,6 +198,22 @@ def test_mistakes_are_named(table, options, message):
 def test_a_row_without_a_key_is_named(table):
     with pytest.raises(ValueError, match=r"got no value of 'g' in row 1 \(2 in total\)"):
         Sets.from_table(table({"g": ["a", None, "b", None], "x": [1.0, 2.0, 3.0, 4.0]}), by="g")
+
+
+@pytest.mark.parametrize("label", [[None, None, "b"], ["a", None, "b"]])
+def test_a_label_that_is_missing_is_named(table, label):
+    frame = table({"g": [1, 1, 2], "x": [0.0, 1, 2], "l": np.array(label, dtype=object)})
+    with pytest.raises(ValueError, match=r"label must be constant within a group, got .* group 1"):
+        Sets.from_table(frame, by="g", label="l")
+
+
+def test_a_label_of_pandas_that_is_missing_is_named():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    texts = pandas.array(["a", None, "b"], dtype="string")
+    frame = pandas.DataFrame({"g": [1, 1, 2], "x": range(3), "l": texts})
+    for given in (frame, {name: frame[name].to_numpy() for name in frame}):
+        with pytest.raises(ValueError, match="got several values of 'l' in group 1"):
+            Sets.from_table(given, by="g", label="l")
 
 
 def test_nan_is_no_label(table):

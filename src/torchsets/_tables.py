@@ -24,7 +24,7 @@ def group_table(
     names = _feature_names(columns, by, features, label)
     key = _array(columns[by])
     group, found = _factorise(key)
-    _check_keys(columns[by], group, found, by)
+    _check_keys(columns[by], by)
     if keys is not None:
         group, found = _in_order_of(keys, group, found, by)
     sizes = np.bincount(group, minlength=len(found))
@@ -33,7 +33,8 @@ def group_table(
     rows = slice(None) if in_order else np.argsort(group, kind="stable")
     labels = None
     if label is not None:
-        labels = _labels(_array(columns[label])[rows], sizes, found, label)
+        unknown = _missing(columns[label])[rows]
+        labels = _labels(_array(columns[label])[rows], unknown, sizes, found, label)
     dtype = torch.get_default_dtype()
     values = np.empty((len(key), len(names)), dtype=_NUMPY.get(dtype, np.float64))
     for place, name in enumerate(names):
@@ -91,13 +92,24 @@ def _array(column: Any) -> Array:
     return array
 
 
-def _check_keys(column: Any, group: Array, found: Array, by: str) -> None:
-    """Raise if a row has no key: None or nan in an array, null in a table."""
-    if isinstance(column, np.ndarray):
-        unknown = [place for place, key in enumerate(_listed(found)) if key is None or key != key]
-        nulls = np.isin(group, unknown) if unknown else np.zeros(0, dtype=bool)
-    else:
-        nulls = column.is_null().to_numpy()
+def _missing(column: Any) -> Array:
+    """True where a row has no value: None, nan, or null in a table."""
+    if not isinstance(column, np.ndarray):
+        nulls: Array = column.is_null().to_numpy()
+        return nulls | (_missing(_array(column)) if column.dtype.is_float() else False)
+    if column.dtype.kind == "O":
+        return np.array([one is None or not _is_itself(one) for one in column], dtype=bool)
+    return np.asarray(column != column)
+
+
+def _is_itself(one: object) -> bool:
+    """False of nan and NaT; the NA of pandas has no answer."""
+    same = one == one
+    return isinstance(same, bool | np.bool_) and bool(same)
+
+
+def _check_keys(column: Any, by: str) -> None:
+    nulls = _missing(column)
     if nulls.any():
         raise ValueError(
             f"by must name the set of each row, got no value of {by!r} in row "
@@ -124,15 +136,11 @@ def _factorise(key: Array) -> tuple[Array, Array]:
     return group, runs[first[by_appearance]]
 
 
-def _listed(keys: Array) -> list[Any]:
-    """Keys as Python has them; dates stay what numpy has, for its lists of them hold integers."""
-    return list(keys) if keys.dtype.kind in _DATES else keys.tolist()
-
-
 def _in_order_of(keys: Iterable[Any], group: Array, found: Array, by: str) -> tuple[Array, Array]:
     """The same groups, numbered as in ``keys``, which may name groups without rows."""
     if found.dtype.kind in _DATES:
-        keys = np.array(list(keys), dtype=found.dtype)
+        keys = _as_dates(keys, found, by)
+        found = found.astype(keys.dtype)
     listed = _listed(keys) if isinstance(keys, np.ndarray) else list(keys)
     place = {key: index for index, key in enumerate(listed)}
     if len(place) < len(listed):
@@ -145,13 +153,39 @@ def _in_order_of(keys: Iterable[Any], group: Array, found: Array, by: str) -> tu
             "filter the table first to leave groups out"
         )
     new = np.array([place[key] for key in _listed(found)], dtype=np.int64)
-    ordered = np.array(listed) if found.dtype.kind != "O" else np.empty(len(listed), dtype=object)
-    if found.dtype.kind == "O":
+    as_they_are = found.dtype.kind == "O" or _is_mixed(listed)
+    ordered = np.empty(len(listed), dtype=object) if as_they_are else np.array(listed)
+    if as_they_are:
         ordered[:] = listed
     return new[group] if len(new) else group, ordered
 
 
-def _labels(label: Array, sizes: Array, found: Array, name: str) -> Array:
+def _is_mixed(keys: list[Any]) -> bool:
+    """Whether numpy would make text of some of the keys."""
+    texts = sum(isinstance(key, str) for key in keys)
+    return 0 < texts < len(keys)
+
+
+def _as_dates(keys: Iterable[Any], found: Array, by: str) -> Array:
+    """Keys as dates or spans, no coarser than they are, nor than those of the table."""
+    kind = found.dtype.kind
+    change = "to_datetime64" if kind == "M" else "to_timedelta64"  # of pandas
+    listed = [getattr(key, change)() if hasattr(key, change) else key for key in keys]
+    try:
+        dates = np.array(listed, dtype=f"{kind}8")
+        return dates.astype(np.promote_types(dates.dtype, found.dtype))
+    except (TypeError, ValueError) as error:
+        raise ValueError(
+            f"keys must be dates as those of {by!r}, got {_shorten(listed)}"
+        ) from error
+
+
+def _listed(keys: Array) -> list[Any]:
+    """Keys as Python has them; dates stay what numpy has, for its lists of them hold integers."""
+    return list(keys) if keys.dtype.kind in _DATES else keys.tolist()
+
+
+def _labels(label: Array, unknown: Array, sizes: Array, found: Array, name: str) -> Array:
     """The label of each group, from the labels of the rows, which are in the order of groups."""
     if not sizes.all():
         raise ValueError(
@@ -160,11 +194,12 @@ def _labels(label: Array, sizes: Array, found: Array, name: str) -> Array:
         )
     first = np.cumsum(sizes) - sizes
     labels = label[first]
-    same = np.asarray(label == np.repeat(labels, sizes), dtype=bool)
-    if not same.all():  # nan too: it equals nothing, and is no label
-        culprit = int(np.searchsorted(first, int(same.argmin()), side="right")) - 1
-        values = label[first[culprit] : first[culprit] + sizes[culprit]]
-        what = "several values" if np.any(values == values) else "no value"
+    owners = np.repeat(np.arange(len(sizes)), sizes)
+    same = ~unknown
+    same[same] = label[same] == labels[owners[same]]
+    if not same.all():
+        culprit = int(owners[same.argmin()])
+        what = "no value" if unknown[owners == culprit].all() else "several values"
         raise ValueError(
             f"label must be constant within a group, got {what} of {name!r} "
             f"in group {found[culprit]}"

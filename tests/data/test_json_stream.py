@@ -1,6 +1,9 @@
 import gzip
 import io
 import json
+import os
+import subprocess
+import sys
 import tracemalloc
 
 import pytest
@@ -26,6 +29,20 @@ def test_reads_what_json_reads(tmp_path, monkeypatch, chunk, name, indent):
     whole = {"info": {"parts": [1]}, "count": 12345, "parts": RECORDS, "end": 678, "more": []}
     path = write(tmp_path, json.dumps(whole, indent=indent), name)
     assert list(read_records(path, "parts")) == RECORDS
+
+
+@pytest.mark.parametrize("name", ["file.json", "file.json.gz"])
+def test_text_is_utf_8_whatever_the_locale(tmp_path, name):
+    path = write(tmp_path, '["é"]', name)
+    script = (
+        "import pathlib, sys; from torchsets.data.json_stream import read_values; "
+        "print(ascii(list(read_values(pathlib.Path(sys.argv[1])))))"
+    )
+    plain = {**os.environ, "LC_ALL": "C", "PYTHONUTF8": "0", "PYTHONCOERCECLOCALE": "0"}
+    told = subprocess.run(
+        [sys.executable, "-c", script, str(path)], env=plain, capture_output=True, text=True
+    )
+    assert told.stdout == "['\\xe9']\n", told.stderr
 
 
 def test_an_empty_list_has_no_records(tmp_path):

@@ -1,8 +1,10 @@
+import numpy as np
 import pytest
 import torch
 
 from torchsets import Sets
 from torchsets.data import LabelledSets, add_noise, jitter, small_digit_sets, with_mask_feature
+from torchsets.data.point_sets import images_to_sets
 
 
 @pytest.fixture
@@ -17,6 +19,13 @@ def test_selected_sets_keep_their_labels_and_the_digest_covers_both(sets):
     assert chosen.sets.values.tolist() == [[8, 9], [10, 11], [0, 1]]
     others = [chosen, labelled._replace(labels=torch.tensor([4, 5, 6, 8]))]
     assert len({one.digest() for one in (labelled, *others)}) == 3
+
+
+def test_pictures_of_one_row_or_column_have_their_points():
+    one_row = images_to_sets(np.full((1, 1, 3), 255, np.uint8), np.zeros(1), threshold=0.5)
+    assert sorted(one_row.sets.values.tolist()) == [[0, 1], [0.5, 1], [1, 1]]
+    one_column = images_to_sets(np.full((1, 2, 1), 255, np.uint8), np.zeros(1), threshold=0.5)
+    assert sorted(one_column.sets.values.tolist()) == [[0, 0], [0, 1]]
 
 
 def test_noise_is_on_real_elements_only_and_of_the_stated_scale(generator):

@@ -36,6 +36,14 @@ def make(initial=False, grid=None):
     return model
 
 
+@pytest.mark.parametrize("shift", [0, 2**53, -(2**62)])
+def test_whole_numbers_of_any_size_are_told_apart(shift):
+    elements = shift + torch.tensor([[[0], [1], [0], [2]]])
+    ranks, counts = rank_equal(elements)
+    assert ranks.tolist() == [[0, 0, 1, 0]]
+    assert counts.tolist() == [[2, 1, 2, 1]]
+
+
 def test_ranks_match_a_plain_loop(generator):
     elements = torch.randint(3, (6, 7, 2), generator=generator).double()
     mask = torch.rand(6, 7, generator=generator) < 0.7

@@ -39,7 +39,11 @@ def read_values(path: Path) -> Iterator[Any]:
 
 def _read(path: Path, parse: Callable[["_Reader"], Iterator[Any]]) -> Iterator[Any]:
     try:
-        opened = gzip.open(path, "rt", encoding="utf-8") if path.suffix == ".gz" else path.open()
+        opened = (
+            gzip.open(path, "rt", encoding="utf-8")
+            if path.suffix == ".gz"
+            else path.open(encoding="utf-8")
+        )
         with opened as file:
             yield from parse(_Reader(file))
     except (EOFError, gzip.BadGzipFile, zlib.error, UnicodeDecodeError) as error:

@@ -97,8 +97,8 @@ def images_to_sets(
     which, row, column = np.nonzero(bright)
     keys = np.random.default_rng(seed).integers(1 << 32, size=len(which))
     shuffled = np.argsort((which << 32) | keys)  # within each set
-    x = column[shuffled] / (images.shape[2] - 1)
-    y = 1 - row[shuffled] / (images.shape[1] - 1)
+    x = column[shuffled] / max(images.shape[2] - 1, 1)
+    y = 1 - row[shuffled] / max(images.shape[1] - 1, 1)
     points = torch.from_numpy(np.stack([x, y], axis=1)).float()
     sizes = torch.from_numpy(bright.sum(axis=(1, 2), dtype=np.int64))
     return LabelledSets(Sets(points, sizes), torch.from_numpy(labels.astype(np.int64)))
