@@ -33,6 +33,13 @@ def start(folder):
     return Recorder.start(folder, experiment="toy", scale="smoke", config={"seed": 0})
 
 
+def test_seeds_beyond_those_of_numpy_are_taken():
+    seed_everything(2**32 + 5)
+    above = np.random.rand()
+    seed_everything(5)
+    assert np.random.rand() == above
+
+
 def train_noisy_model(recorder, *, stop_at=None, with_signal=None, optimiser=torch.optim.Adam):
     """Train with all sources of randomness: dropout, numpy, Python, the generator of the data."""
     seed_everything(1)

@@ -138,6 +138,13 @@ def check_names(field_name: str, names: Iterable[str], known: Collection[str]) -
         raise ValueError(f"{field_name} must be among {', '.join(known)}, got {', '.join(unknown)}")
 
 
+def check_some(config: object, *names: str) -> None:
+    """Raise ``ValueError`` if a field with a list holds nothing."""
+    for name in names:
+        if not getattr(config, name):
+            raise ValueError(f"{name} must have at least one entry, got none")
+
+
 def check_at_least(least: float, config: object, *names: str) -> None:
     """Raise ``ValueError`` if a field holds a number below ``least``; None is left alone."""
     for name in names:

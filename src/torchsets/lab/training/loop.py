@@ -158,7 +158,7 @@ def linear_decay(share: float, *, start: float = 0.0) -> float:
 def seed_everything(seed: int) -> None:
     """Seed the global randomness of torch, numpy and Python, such as the initial weights."""
     torch.manual_seed(seed)
-    np.random.seed(seed)
+    np.random.seed(seed % 2**32)  # the number of a part, added to the largest seed, may exceed it
     random.seed(seed)
 
 

@@ -29,6 +29,8 @@ def test_a_size_aware_run_does_not_stand_beside_the_thesis():
         ({"loss": "l2"}, "loss must be among thesis, size-aware, got l2"),
         ({"size_weight": -1.0}, "size_weight must be at least 0, got -1"),
         ({"test_steps": (0,)}, "test_steps must be at least 1, got 0"),
+        ({"test_steps": ()}, "test_steps must have at least one entry, got none"),
+        ({"models": ()}, "models must have at least one entry, got none"),
         ({"decay_from": -0.5}, "decay_from must be between 0 and 1, got -0.5"),
     ],
 )

@@ -138,6 +138,7 @@ def test_each_shard_is_one_kind_of_set_with_all_models():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"models": ()}, "models must have at least one entry, got none"),
         ({"cells": ("3x2",)}, "cells must be among 2x2, .*, got 3x2"),
         ({"models": ("gan",)}, "models must be among dspn, .*, got gan"),
         ({"latent": 20}, "latent must be a multiple of 8, got 20"),

@@ -83,6 +83,7 @@ def test_models_get_updates_for_about_the_same_time_or_equally_many():
         ({"dataset": "coco"}, "dataset must be among clevr, rendered, got coco"),
         ({"objects": "1-2"}, "objects must be among 3-10, 3-6, got 1-2"),
         ({"models": ("gan",)}, "models must be among unrolled, .*, got gan"),
+        ({"poolings": ()}, "poolings must have at least one entry, got none"),
         ({"sources": ("sky",)}, "sources must be among flat, .*, got sky"),
         ({"poolings": ("mean",)}, "poolings must be among fspool, sum, max, got mean"),
         ({"supervise": "some"}, "supervise must be among last, all, got some"),

@@ -302,6 +302,24 @@ def test_real_pictures_need_files(tmp_path, monkeypatch):
         load_split(IMAGES.config_at("full"), "states", training=True)
 
 
+@pytest.mark.parametrize(
+    ("dataset", "splits"), [("rendered", ["train", "val"]), ("clevr", ["val"])]
+)
+def test_real_pictures_were_not_trained_on(dataset, splits, monkeypatch):
+    from torchsets.lab.experiments.pictures import data
+
+    asked = []
+
+    def absent(split, **options):
+        asked.append(split)
+        raise FileNotFoundError
+
+    monkeypatch.setattr(data, "clevr_pictures", absent)
+    config = IMAGES.config_at("smoke", dataset=dataset, real_pictures=True)
+    assert data.real_pictures(config, "states") is None
+    assert asked == splits
+
+
 def test_a_share_of_the_objects_is_missing_from_the_training_alone(split):
     few = forget(split.sets, 0.3, seed=0)
     assert 0.5 < few.mask.sum() / split.sets.mask.sum() < 0.9

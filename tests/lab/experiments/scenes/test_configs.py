@@ -29,6 +29,8 @@ def test_each_shard_is_one_model_and_the_implicit_dspn_has_one_for_each_pooling(
         ({"models": ("gan",)}, "models must be among unrolled, .*, got gan"),
         ({"poolings": ("mean",)}, "poolings must be among fspool, sum, max, got mean"),
         ({"supervise": "some"}, "supervise must be among last, all, got some"),
+        ({"models": ()}, "models must have at least one entry, got none"),
+        ({"test_steps": ()}, "test_steps must have at least one entry, got none"),
         ({"test_steps": (10, 0)}, "test_steps must be at least 1, got 10,0"),
         ({"decay_from": 2.0}, "decay_from must be between 0 and 1, got 2"),
     ],

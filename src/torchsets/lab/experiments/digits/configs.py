@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from torchsets.lab.experiments.experiment import Experiment, Table, check_at_least, check_names
+from torchsets.lab.experiments.experiment import (
+    Experiment,
+    Table,
+    check_at_least,
+    check_names,
+    check_some,
+)
 
 DECODERS = {  # rows of the thesis' table, and one more; the longest to train first
     "unrolled": "DSPN",
@@ -74,6 +80,7 @@ class Digits:
 
     def __post_init__(self) -> None:
         check_names("dataset", (self.dataset,), ("mnist", "digits"))
+        check_some(self, "models", "test_steps")
         check_names("models", self.models, DECODERS)
         check_names("loss", (self.loss,), LOSSES)
         check_at_least(0, self, "size_weight", "clip")

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from torchsets.lab.experiments.experiment import Experiment, Table, check_at_least, check_names
+from torchsets.lab.experiments.experiment import (
+    Experiment,
+    Table,
+    check_at_least,
+    check_names,
+    check_some,
+)
 
 NUMBERERS = {  # row names of the published table; the longest to train first
     "dspn": "DSPN",
@@ -203,6 +209,7 @@ class RandomSets:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        check_some(self, "cells", "models")
         check_names("cells", self.cells, CELLS)
         check_names("models", self.models, RANDOM_SET_MODELS)
         check_at_least(1, self, "steps", "batch_size", "hidden", "layers")

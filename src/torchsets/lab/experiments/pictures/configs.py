@@ -3,7 +3,13 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from torchsets.lab.experiments.experiment import Experiment, Table, check_at_least, check_names
+from torchsets.lab.experiments.experiment import (
+    Experiment,
+    Table,
+    check_at_least,
+    check_names,
+    check_some,
+)
 from torchsets.lab.typed import Json
 
 DECODERS = {  # rows of the thesis' tables, and more
@@ -145,6 +151,7 @@ class Pictures:
     def __post_init__(self) -> None:
         check_names("dataset", (self.dataset,), ("clevr", "rendered"))
         check_names("objects", (self.objects,), OBJECTS)
+        check_some(self, "models", "poolings", "sources")
         check_names("models", self.models, DECODERS)
         check_names("poolings", self.poolings, POOLINGS)
         check_names("sources", self.sources, SOURCES)

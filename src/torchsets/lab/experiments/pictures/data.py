@@ -179,10 +179,10 @@ class RealPictures(NamedTuple):
 def real_pictures(config: Pictures, target: str) -> RealPictures | None:
     """The real pictures that are on disk with few enough objects; None if there are none.
 
-    Those of both splits: nothing was trained on either.
+    Those of both splits where nothing was trained on either; otherwise those of the test alone.
     """
     found = []
-    for split in ("train", "val"):
+    for split in ("val",) if config.dataset == "clevr" else ("train", "val"):
         try:
             found.append(clevr_pictures(split, size=config.size))
         except FileNotFoundError:

@@ -2,7 +2,13 @@
 
 from dataclasses import dataclass, replace
 
-from torchsets.lab.experiments.experiment import Experiment, Table, check_at_least, check_names
+from torchsets.lab.experiments.experiment import (
+    Experiment,
+    Table,
+    check_at_least,
+    check_names,
+    check_some,
+)
 
 DECODERS = {
     "unrolled": "DSPN",
@@ -40,6 +46,7 @@ class Scenes:
     device: str = "auto"
 
     def __post_init__(self) -> None:
+        check_some(self, "test_steps")
         check_at_least(1, self, "steps", "batch_size", "hidden", "latent", "decoder_hidden")
         check_at_least(1, self, "inner_steps", "test_steps", "training_scenes", "test_scenes")
         if not 0 <= self.decay_from <= 1:
@@ -88,6 +95,7 @@ class States(Scenes):
         if self.input == "images":
             raise ValueError("from pictures it is another experiment: torchsets run dspn-images")
         check_names("input", (self.input,), ("states",))
+        check_some(self, "objects", "models", "poolings")
         check_names("objects", self.objects, OBJECTS)
         check_names("models", self.models, DECODERS)
         check_names("poolings", self.poolings, POOLINGS)
