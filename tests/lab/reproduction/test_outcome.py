@@ -46,6 +46,14 @@ def test_numbers_curves_and_tasks_are_gathered(tmp_path):
     assert not run.complete, "one of them is not"
 
 
+def test_what_two_shards_trained_both_is_drawn_once_and_counted_twice(tmp_path):
+    runs = {name: record(tmp_path / name, size=2, results={"n=2": 1.0}) for name in "ab"}
+    run = merge_runs(runs, {})
+    assert [line["task"] for line in run.metrics] == ["n=2/fspool"]
+    assert sum(task.seconds for task in run.tasks.values()) == 2
+    assert list(run.tasks) == ["n=2/fspool", "b n=2/fspool"]
+
+
 def test_a_column_may_take_the_smallest_or_the_largest_of_the_shards(tmp_path):
     for choice, expected in (("min", 2), ("max", 8)):
         run = merged(tmp_path / choice, {"best": choice})
@@ -127,6 +135,17 @@ def test_numbers_of_all_shards_together_are_derived(tmp_path, monkeypatch):
     text, files = write_outcome(table, make_jobs(tmp_path, (16, 8, 2)), tmp_path)
     assert text.splitlines()[-3].split() == ["sum", "ours", "3.000"], text
     assert "toy/derived" in files[2].read_text()
+
+
+def test_what_a_shard_recorded_of_a_derived_table_is_replaced(tmp_path, monkeypatch):
+    module = ModuleType("derivation")
+    module.sum_up = lambda runs: [Cell("toy/table", "FSPool", "best", 0, 7.0)]
+    monkeypatch.setitem(sys.modules, "derivation", module)
+    table = Table("toy", {}, derive="derivation:sum_up")
+    text, _ = write_outcome(table, make_jobs(tmp_path, (16,)), tmp_path, page=False)
+    heading, ours = text.splitlines()[1:3]
+    assert heading.split() == ["best"]
+    assert ours.split()[-1] == "7.000"
 
 
 def test_what_is_missing_is_told(tmp_path):

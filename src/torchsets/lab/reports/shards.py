@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-from torchsets.lab.records import Cell, Run, read_json
+from torchsets.lab.records import Cell, Run, Task, read_json
 from torchsets.lab.typed import Json
 
 _CHOICES = {"min": min, "max": max}
@@ -26,6 +26,14 @@ def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
             if names.count(name) > 1:
                 name, figure = f"{shard} {name}", replace(figure, title=f"{figure.title} ({shard})")
             figures[name] = figure
+    tasks: dict[str, Task] = {}
+    metrics: list[Mapping[str, Json]] = []
+    for shard, run in runs.items():
+        # What two shards trained both counts twice, and its curve is drawn once.
+        drawn = {line.get("task") for line in metrics}
+        metrics += [line for line in run.metrics if line.get("task") not in drawn]
+        for task, about in run.tasks.items():
+            tasks[f"{shard} {task}" if task in tasks else task] = about
     return replace(
         parts[0],
         folder=parts[0].folder.parent,
@@ -33,9 +41,9 @@ def merge_runs(runs: Mapping[str, Run], choices: Mapping[str, str]) -> Run:
         environments=sorted(
             (one for run in parts for one in run.environments), key=lambda one: one.started
         ),
-        metrics=[line for run in parts for line in run.metrics],
+        metrics=metrics,
         complete=all(run.complete for run in parts),
-        tasks={task: about for run in parts for task, about in run.tasks.items()},
+        tasks=tasks,
         descriptions={key: about for run in parts for key, about in run.descriptions.items()},
         cells=_merge_cells({name: run.cells for name, run in runs.items()}, choices),
         figures=figures,

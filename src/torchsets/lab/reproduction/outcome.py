@@ -32,8 +32,14 @@ def write_outcome(
     What is missing yet is shown as missing. Without ``page`` there is no HTML, which takes seconds.
     """
     merged = [merge_runs(runs, table.merge) for runs in _read_shards(jobs).values()]
-    if merged:
-        merged[0] = replace(merged[0], cells=[*merged[0].cells, *table.derived(merged)])
+    if merged and (derived := table.derived(merged)):
+        # What older shards recorded of these tables alone is not what all of them say together.
+        tables = {cell.table for cell in derived}
+        merged = [
+            replace(run, cells=[cell for cell in run.cells if cell.table not in tables])
+            for run in merged
+        ]
+        merged[0] = replace(merged[0], cells=[*merged[0].cells, *derived])
     found = [one for one in collect_tables(merged) if table.shows(one.key)]
     begun = [one for one in found if any(row.ours is not None for row in one.rows)]
     text = "\n\n".join(table_as_text(one, all_rows=True) for one in begun)
