@@ -200,7 +200,7 @@ def test_a_row_without_a_key_is_named(table):
         Sets.from_table(table({"g": ["a", None, "b", None], "x": [1.0, 2.0, 3.0, 4.0]}), by="g")
 
 
-@pytest.mark.parametrize("label", [[None, None, "b"], ["a", None, "b"]])
+@pytest.mark.parametrize("label", [[None, None, "b"], ["a", None, "b"], [None, "a", "b"]])
 def test_a_label_that_is_missing_is_named(table, label):
     frame = table({"g": [1, 1, 2], "x": [0.0, 1, 2], "l": np.array(label, dtype=object)})
     with pytest.raises(ValueError, match=r"label must be constant within a group, got .* group 1"):
@@ -209,11 +209,12 @@ def test_a_label_that_is_missing_is_named(table, label):
 
 def test_a_label_of_pandas_that_is_missing_is_named():
     pandas = pytest.importorskip("pandas", reason="pandas is not installed")
-    texts = pandas.array(["a", None, "b"], dtype="string")
-    frame = pandas.DataFrame({"g": [1, 1, 2], "x": range(3), "l": texts})
-    for given in (frame, {name: frame[name].to_numpy() for name in frame}):
-        with pytest.raises(ValueError, match="got several values of 'l' in group 1"):
-            Sets.from_table(given, by="g", label="l")
+    for label in (["a", None, "b"], [None, "a", "b"]):
+        texts = pandas.array(label, dtype="string")
+        frame = pandas.DataFrame({"g": [1, 1, 2], "x": range(3), "l": texts})
+        for given in (frame, {name: frame[name].to_numpy() for name in frame}):
+            with pytest.raises(ValueError, match="got several values of 'l' in group 1"):
+                Sets.from_table(given, by="g", label="l")
 
 
 def test_nan_is_no_label(table):

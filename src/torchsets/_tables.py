@@ -24,7 +24,7 @@ def group_table(
     names = _feature_names(columns, by, features, label)
     key = _array(columns[by])
     group, found = _factorise(key)
-    _check_keys(columns[by], by)
+    _check_keys(columns[by], group, found, by)
     if keys is not None:
         group, found = _in_order_of(keys, group, found, by)
     sizes = np.bincount(group, minlength=len(found))
@@ -108,8 +108,8 @@ def _is_itself(one: object) -> bool:
     return isinstance(same, bool | np.bool_) and bool(same)
 
 
-def _check_keys(column: Any, by: str) -> None:
-    nulls = _missing(column)
+def _check_keys(column: Any, group: Array, found: Array, by: str) -> None:
+    nulls = _missing(found)[group] if isinstance(column, np.ndarray) else _missing(column)
     if nulls.any():
         raise ValueError(
             f"by must name the set of each row, got no value of {by!r} in row "
@@ -195,7 +195,7 @@ def _labels(label: Array, unknown: Array, sizes: Array, found: Array, name: str)
     first = np.cumsum(sizes) - sizes
     labels = label[first]
     owners = np.repeat(np.arange(len(sizes)), sizes)
-    same = ~unknown
+    same = ~(unknown | unknown[first][owners])  # the rest can be compared
     same[same] = label[same] == labels[owners[same]]
     if not same.all():
         culprit = int(owners[same.argmin()])
