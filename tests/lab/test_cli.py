@@ -104,6 +104,10 @@ def test_the_help_of_an_experiment_shows_its_fields(tmp_path):
             ["run", "polygons", "--resume", ".", "steps=1", "--scale", "cpu"],
             "--resume takes no fields, --scale or --out (got steps=1, --scale cpu); drop --resume",
         ),
+        (
+            ["run", "--resume", ".", "steps=1"],
+            "--resume takes no fields, --scale or --out (got steps=1); drop --resume",
+        ),
         (["report", "nowhere"], "path must be a folder, got nowhere"),
         (["report", "."], "there is no run folder in ."),
     ],

@@ -246,7 +246,9 @@ def _read_config(experiment: Experiment[Any], options: argparse.Namespace, scale
 
 def _check_resume(options: argparse.Namespace) -> None:
     given = {"--scale": options.scale, "--out": options.out, "--config": options.config}
-    new = [*options.fields, *(f"{key} {value}" for key, value in given.items() if value)]
+    named = options.experiment or ""
+    fields = [named, *options.fields] if "=" in named else options.fields
+    new = [*fields, *(f"{key} {value}" for key, value in given.items() if value)]
     if new:
         raise ValueError(
             f"--resume takes no fields, --scale or --out (got {', '.join(new)}); drop --resume to "

@@ -12,8 +12,10 @@ def test_shards_are_one_model_on_one_amount_each_the_longest_first():
     assert shards["idspn 10x"] == replace(config, models=("idspn",), data=(10,))
 
 
-def test_rejects_a_decay_that_never_comes():
+def test_rejects_bad_settings():
     with pytest.raises(ValueError, match="decay_from must be from 0 to below 1, got 1"):
         Numbering(decay_from=1.0)
+    with pytest.raises(ValueError, match="width must be a multiple of 8, got 12"):
+        Numbering(width=12)
     with pytest.raises(ValueError, match="models must be among dspn"):
         Numbering(models=("lstm",))

@@ -92,6 +92,8 @@ def test_models_get_updates_for_about_the_same_time_or_equally_many():
         ({"box_scale": 0.0}, "box_scale must be above 0, got 0"),
         ({"gradient_clip": -1.0}, "gradient_clip must be at least 0, got -1"),
         ({"size": 16}, "size must be at least 32, got 16"),
+        ({"missing": 1.5}, "missing must be at most 1, got 1.5"),
+        ({"joint_from": 2.0}, "joint_from must be at most 1, got 2"),
         ({"dataset": "rendered"}, "training_scenes and test_scenes must be numbers"),
     ],
 )

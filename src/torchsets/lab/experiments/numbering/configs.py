@@ -93,6 +93,8 @@ class Numbering:
         check_at_least(1, self, "classes", "data", "steps", "batch_size", "hidden", "inner_steps")
         check_at_least(1, self, "width", "validation_sets", "test_sets")
         check_at_least(2, self, "elements")
+        if self.width % 8:  # the heads of the Transformer
+            raise ValueError(f"width must be a multiple of 8, got {self.width}")
         if self.decay_from is not None and not 0 <= self.decay_from < 1:
             raise ValueError(f"decay_from must be from 0 to below 1, got {self.decay_from:g}")
 

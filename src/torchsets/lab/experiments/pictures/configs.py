@@ -165,6 +165,9 @@ class Pictures:
         check_at_least(32, self, "size")
         check_at_least(0, self, "representation", "decay_from", "joint_from", "missing", "clip")
         check_at_least(0, self, "gradient_clip")
+        for name in ("missing", "joint_from", "decay_from"):
+            if getattr(self, name) > 1:
+                raise ValueError(f"{name} must be at most 1, got {getattr(self, name):g}")
         if not self.box_scale > 0:
             raise ValueError(f"box_scale must be above 0, got {self.box_scale}")
         if self.dataset == "rendered" and None in (self.training_scenes, self.test_scenes):
