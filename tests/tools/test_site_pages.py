@@ -65,7 +65,7 @@ def test_coverage_counts_rows_that_the_thesis_did_not_quote():
     assert one.state == "all of it"
     assert coverage.coverage("fspool/mnist").state == "every row"
     assert coverage.coverage("fspool/graph-params").state == "every row"
-    assert coverage.coverage("dspn/box").state == "no"
+    assert coverage.coverage("dspn/box").state == "on other data"
 
 
 def test_numbers_from_generated_data_are_counted_apart(monkeypatch):
