@@ -191,6 +191,36 @@ def test_neural_sort_is_differentiable_twice(generator):
     assert torch.autograd.gradgradcheck(function, scores)
 
 
+@pytest.mark.parametrize("wanted", ["weights", "values"])
+def test_equal_scores_have_the_gradient_of_the_definition(wanted, generator):
+    scores = torch.tensor([1.0, 0, 2, 1, 0, 1], dtype=torch.float64)
+    cotangents = torch.randn(6, 6, generator=generator, dtype=torch.float64)
+
+    def measure(scores, relaxed):
+        return (
+            (cotangents * relaxed).sum()
+            if wanted == "weights"
+            else cotangents[0] @ (relaxed @ scores)
+        )
+
+    def definition(scores):
+        return measure(scores, neural_sort_by_definition(scores, 0.5))
+
+    def padded(scores):  # zeros of padding are no zeros of the set
+        mask = torch.tensor([True] * 3 + [False] * 2 + [True] * 3)
+        slots = torch.zeros(8, dtype=torch.float64).masked_scatter(mask, scores)
+        values, relaxed = relaxed_sort(slots.unsqueeze(0), mask.unsqueeze(0), temperature=0.5)
+        if wanted == "values":
+            return cotangents[0] @ values[0, :6]
+        return (cotangents * relaxed[0, :6][:, mask]).sum()
+
+    expected = torch.func.grad(definition)(scores)
+    given = scores.clone().requires_grad_()
+    (recorded,) = torch.autograd.grad(padded(given), given)
+    torch.testing.assert_close(recorded, expected)
+    torch.testing.assert_close(torch.func.grad(padded)(scores), expected)  # the plain operations
+
+
 @pytest.mark.slow
 def test_compiled_neural_sort_equals_the_eager_one(generator):
     scores = torch.randn(4, 6, generator=generator, dtype=torch.float64).requires_grad_()

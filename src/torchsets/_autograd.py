@@ -109,6 +109,42 @@ def differentiate_plainly(
     return tuple(gradients)
 
 
+def once_differentiable(tensor: Tensor, what: str) -> Tensor:
+    """The same tensor; ``RuntimeError`` where the gradient of ``what`` is differentiated again.
+
+    For gradients that hold something constant which is not. A compiled program has no second ones.
+    """
+    if is_traced() and not inside_transform():
+        return tensor
+    return apply(_OnceDifferentiable, tensor, what, 1)
+
+
+class _OnceDifferentiable(Function):
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(tensor: Tensor, what: str, times: int) -> Tensor:
+        return tensor.view_as(tensor)
+
+    @staticmethod
+    def setup_context(ctx: Context, inputs: tuple[Tensor, str, int], output: Tensor) -> None:
+        _, ctx.what, ctx.times = inputs
+
+    @staticmethod
+    def backward(ctx: Context, gradient: Tensor) -> tuple[Tensor, None, None]:
+        return _OnceDifferentiable._derive(ctx, gradient), None, None
+
+    @staticmethod
+    def jvp(ctx: Context, tangent: Tensor, *_: None) -> Tensor:
+        return _OnceDifferentiable._derive(ctx, tangent)
+
+    @staticmethod
+    def _derive(ctx: Context, gradient: Tensor) -> Tensor:
+        if ctx.times == 0:
+            raise RuntimeError(f"{ctx.what} has no second derivatives")
+        return apply(_OnceDifferentiable, gradient, ctx.what, ctx.times - 1)
+
+
 def softmax_backward(gradient: Tensor, outputs: Tensor) -> Tensor:
     """The gradient at the inputs of a softmax over the last axis; itself differentiable."""
     return torch._softmax_backward_data(gradient, outputs, -1, gradient.dtype)

@@ -5,7 +5,13 @@ from typing import Any, cast
 import torch
 from torch import Tensor
 
-from torchsets._autograd import Context, fast_or_plain, is_traced, softmax_backward
+from torchsets._autograd import (
+    Context,
+    becomes_program,
+    fast_or_plain,
+    is_traced,
+    softmax_backward,
+)
 
 _BLOCK = 1 << 18  # numbers that stay in a core's cache
 
@@ -35,13 +41,42 @@ def relaxed_order(
     return result
 
 
-def _distance_sums(centred: Tensor, order: Tensor, slope: Tensor) -> Tensor:
-    """The sum over k of abs(s_j - s_k), for each j, from running sums in sorted order."""
+def _distance_sums(
+    centred: Tensor, order: Tensor, slope: Tensor, *, ties: tuple[Tensor, Tensor] | None = None
+) -> Tensor:
+    """The sum over k of abs(s_j - s_k), for each j, from running sums in sorted order.
+
+    Equal scores get the same gradient with their :func:`_ties` only; the sums need none.
+    """
     ranked = centred.gather(1, order)
+    outside, inside = _around(ranked, slope, ties)
+    return torch.zeros_like(ranked).scatter(1, order, outside + inside)
+
+
+def _around(
+    ranked: Tensor, slope: Tensor, ties: tuple[Tensor, Tensor] | None
+) -> tuple[Tensor, Tensor]:
+    """What is above each rank minus what is below, and a number times their difference in count."""
     running = ranked.cumsum(dim=1)
     total = running[:, -1:]
-    sums = 2 * running - ranked - total + slope * ranked
-    return torch.zeros_like(sums).scatter(1, order, sums)
+    if ties is None:
+        return 2 * running - ranked - total, slope * ranked
+    first, last = ties
+    above = (running - ranked).gather(1, first)
+    rank = torch.arange(ranked.shape[1], device=ranked.device)
+    return above + running.gather(1, last) - total, (slope + (2 * rank - first - last)) * ranked
+
+
+def _ties(ranked: Tensor, slope: Tensor) -> tuple[Tensor, Tensor]:
+    """The first and last rank of the run of equal real scores around each rank, (B, N)."""
+    size = ranked.shape[1]
+    rank = torch.arange(size, device=ranked.device).expand(ranked.shape)
+    # From the first of the n real ranks, where the slope is n - 1; none reaches into the padding.
+    begins = (ranked != ranked.roll(1, dims=1)) | (rank == 0) | (rank > slope[:, :1])
+    ends = begins.roll(-1, dims=1)
+    first = rank.masked_fill(~begins, 0).cummax(dim=1).values
+    last = rank.masked_fill(~ends, size - 1).flip(1).cummin(dim=1).values.flip(1)
+    return first, last
 
 
 def _plain_order(
@@ -52,7 +87,9 @@ def _plain_order(
     slope: Tensor,
     temperature: float,
 ) -> tuple[Tensor | None, Tensor]:
-    sums = _distance_sums(centred, order, slope).unsqueeze(1)  # (B, 1, N)
+    # A program is for the values: its format may have no running maximum.
+    ties = None if becomes_program() else _ties(centred.gather(1, order), slope)
+    sums = _distance_sums(centred, order, slope, ties=ties).unsqueeze(1)  # (B, 1, N)
     logits = (slope.unsqueeze(2) * centred.unsqueeze(1) - sums) / temperature  # (B, N, N)
     # A row without any real column would be nan: let it spread over all, then drop it.
     hidden = ~mask & mask.any(dim=1, keepdim=True)
@@ -75,7 +112,7 @@ class _RelaxedOrder(torch.autograd.Function):
         weights = centred.new_empty(*centred.shape, centred.shape[1])
         ctx.temperature = temperature
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(weights, rows, order, slope)
+        ctx.save_for_backward(weights, rows, centred, order, slope)
         sums = _distance_sums(centred, order, slope).masked_fill(~mask, float("inf"))
         # logits = slope x score - 1 x sum, as a product of (B, N, 2) and (B, 2, N).
         left = torch.stack([slope, torch.full_like(slope, -1)], dim=2)
@@ -92,7 +129,7 @@ class _RelaxedOrder(torch.autograd.Function):
     ) -> tuple[Tensor | None, ...]:
         if to_values is None and to_weights is None:
             return (None,) * 6
-        weights, rows, order, slope = ctx.saved_tensors
+        weights, rows, centred, order, slope = ctx.saved_tensors
         to_rows: Tensor | None = None
         # Not under the autocast of whoever calls backward: these sums want full precision.
         with torch.autocast(weights.device.type, enabled=False):
@@ -102,10 +139,9 @@ class _RelaxedOrder(torch.autograd.Function):
                 (to_values, rows, to_weights), weights, slope, ctx.temperature
             )
         # The gradient of the sums of distances, by running sums over the same order.
-        ranked = to_sums.gather(1, order)
-        running = ranked.cumsum(dim=1)
-        through_sums = slope * ranked + running[:, -1:] - 2 * running + ranked
-        through_sums = torch.zeros_like(ranked).scatter(1, order, through_sums)
+        ties = _ties(centred.gather(1, order), slope)
+        outside, inside = _around(to_sums.gather(1, order), slope, ties)
+        through_sums = torch.zeros_like(to_sums).scatter(1, order, inside - outside)
         return to_scores + through_sums, to_rows, None, None, None, None
 
 

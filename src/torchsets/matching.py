@@ -170,8 +170,9 @@ def _on_host(cost: Tensor) -> Costs:
         costs: Costs = exact.numpy(force=True)
     except RuntimeError as error:
         raise RuntimeError(
-            "assign reads the values of cost on the host, which torch.vmap and the meta device do "
-            "not have; instead of vmap, put the extra axes first: (*S, B, N, M)"
+            "assign reads the values of cost on the host, which the transforms of torch.func and "
+            "the meta device do not have; instead of vmap, put the extra axes first: "
+            "(*S, B, N, M); instead of torch.func.grad, use torch.autograd.grad"
         ) from error
     return costs
 

@@ -80,15 +80,6 @@ def test_other_forms_predict_the_same(form, data, fitted):
     assert np.array_equal(fitted.predict(form(data[0])), fitted.predict(data[0]))
 
 
-def test_a_set_of_weight_zero_is_as_good_as_absent(data):
-    X, y = data
-    weights = np.ones(len(X))
-    weights[10:] = 0
-    some = SetClassifier(**SMALL, standardise=False).fit(X, y, weights)
-    short = SetClassifier(**SMALL, standardise=False).fit(X[:10], y[:10])
-    assert some.predict_proba(X) == pytest.approx(short.predict_proba(X), abs=1e-5)
-
-
 def test_weights_move_the_probabilities_of_equal_sets():
     X, y = [np.zeros((1, 1))] * 20, [0] * 10 + [1] * 10
     weighted = SetClassifier(**SMALL, class_weight={0: 1, 1: 9}).fit(X, y)
@@ -206,6 +197,14 @@ def test_targets_are_checked(data):
         SetClassifier(learning_rate=1e30, hidden=4, max_epochs=9).fit(X, y)
 
 
+@pytest.mark.parametrize("missing", [None, float("nan"), 3], ids=str)
+def test_labels_must_be_of_one_type(missing):
+    y = np.array(["a", "b", missing], dtype=object)
+    message = f"y must hold labels of one type, none missing, got .*{type(missing).__name__}"
+    with pytest.raises(ValueError, match=message):
+        SetClassifier().fit([np.zeros((1, 1))] * 3, y)
+
+
 def test_times_in_seconds_keep_their_digits():
     rng = np.random.default_rng(0)
     gaps, starts = rng.integers(0, 2, 60), rng.integers(0, 10**6, 60)
@@ -256,20 +255,6 @@ def test_a_part_without_a_weighted_class_is_learned(data):
     model.partial_fit(sets, y, classes=["few", "many"])
     few = [one for one, kind in zip(sets, y, strict=True) if kind == "few"]
     assert model.partial_fit(few, ["few"] * len(few)).n_iter_ == 2
-
-
-def test_what_fails_changes_nothing(data):
-    sets, y = data
-    fitted = SetClassifier(**SMALL).fit(sets, y)
-    wider = [np.zeros((2, 3)) for _ in y]
-    with pytest.raises(ValueError, match="pooling must be one of"):
-        fitted.set_params(pooling="nope").fit(wider, y)
-    assert fitted.n_features_in_ == 2
-    new = SetClassifier(**SMALL)
-    with pytest.raises(ValueError, match="y must be among classes"):
-        new.partial_fit(sets, y, classes=["few", "other"])
-    with pytest.raises(NotFittedError):
-        new.predict(sets)
 
 
 def test_numbers_too_large_for_the_network_are_named():

@@ -77,3 +77,9 @@ def test_parameters_are_checked(parameters, message, sets):
 def test_vectors_of_another_size_are_refused(fitted):
     with pytest.raises(ValueError, match="X must have 4 columns, got 3"):
         fitted.inverse_transform(np.zeros((1, 3)))
+
+
+def test_vectors_have_the_size_of_training(sets):
+    fitted = SetEncoder(4, max_epochs=1, **SMALL).fit(sets).set_params(latent=8)
+    assert len(fitted.get_feature_names_out()) == fitted.transform(sets).shape[1]
+    assert len(fitted.inverse_transform(fitted.transform(sets))) == len(sets)

@@ -1,3 +1,5 @@
+from importlib.util import find_spec
+
 import numpy as np
 import pytest
 from sklearn.model_selection import GridSearchCV, cross_val_score
@@ -86,3 +88,30 @@ def test_wrong_input_is_named(numbers, fitted):
         SetPredictor(slots=2).fit(X, Y)
     with pytest.raises(ValueError, match="decoder must be one of dspn"):
         SetPredictor("fspool").fit(X, Y)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"latent": 0}, "latent must be at least 1, got 0"),
+        ({"hidden": 0}, "hidden must be at least 1, got 0"),
+        ({"patience": 0}, "patience must be at least 1, got 0"),
+        ({"max_epochs": 2.5}, "max_epochs must be an integer, got 2.5"),
+    ],
+)
+def test_parameters_are_checked_for_vectors_too(parameters, message, numbers):
+    with pytest.raises((TypeError, ValueError), match=message):
+        SetPredictor("mlp", **parameters).fit(*numbers)
+
+
+@pytest.mark.skipif(find_spec("pandas") is None, reason="needs pandas")
+def test_columns_must_come_in_the_order_of_training(numbers):
+    from pandas import DataFrame
+
+    X, Y = numbers
+    frame = DataFrame(X, columns=["size", "place"])
+    fitted = SetPredictor("mlp", max_epochs=1, **SMALL).fit(frame, Y)
+    assert fitted.feature_names_in_.tolist() == ["size", "place"]
+    with pytest.raises(ValueError, match=r"feature names should match .*: size, place, got place"):
+        fitted.predict(frame[["place", "size"]])
+    assert not hasattr(fitted.fit(DataFrame(X), Y), "feature_names_in_")  # numbered columns

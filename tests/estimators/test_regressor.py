@@ -40,12 +40,6 @@ def test_partial_fit_keeps_the_scales_of_the_first_call(data):
         online.partial_fit(X, np.stack([y, y], axis=1))
 
 
-def test_a_weight_of_zero_takes_a_set_away():
-    X, y = [np.zeros((1, 1))] * 4, [0.0, 0.0, 9.0, 9.0]
-    ignoring = SetRegressor(**SMALL).fit(X, y, sample_weight=[1, 1, 0, 0])
-    assert ignoring.predict(X[:1])[0] == pytest.approx(0, abs=1.5)
-
-
 def test_targets_are_checked(data):
     X, _ = data
     with pytest.raises(ValueError, match="requires y to be passed"):

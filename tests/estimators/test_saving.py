@@ -7,6 +7,7 @@ import pytest
 import torch
 from safetensors import safe_open
 from safetensors.torch import save_file
+from sklearn.base import clone
 from torch import nn
 
 from torchsets.encoders import DeepSets
@@ -72,6 +73,35 @@ def test_a_saved_predictor_predicts_the_same(decoder, sets, tmp_path):
     loaded = SetPredictor.load(tmp_path / "model")
     for one, other in zip(loaded.predict(sets), saved.predict(sets), strict=True):
         assert np.array_equal(one, other)
+
+
+def other_network(features, outputs):
+    return nn.Linear(1, 1)
+
+
+@pytest.mark.parametrize(
+    ("estimator", "other"),
+    [
+        (SetClassifier(**SMALL), {"hidden": 16}),
+        (SetClassifier("sum", **SMALL), {"pooling": "max"}),  # the weights would fit
+        (SetRegressor(**SMALL), {"layers": 3}),
+        (SetRegressor(**SMALL), {"network": other_network}),
+        (SetEncoder(4, **SMALL), {"latent": 8}),
+        (SetPredictor("mlp", latent=8, **SMALL), {"decoder": "lstm", "latent": 4}),
+    ],
+    ids=str,
+)
+def test_the_network_is_saved_as_it_was_trained(estimator, other, sets, tmp_path):
+    y = sets if isinstance(estimator, SetPredictor) else [len(one) % 2 for one in sets]
+    fitted = clone(estimator).fit(sets, y)
+    expected = fitted._predict_vectors(sets)
+    fitted.set_params(**other, max_epochs=7).save(tmp_path / "model")
+    loaded = type(fitted).load(tmp_path / "model")
+    assert torch.equal(loaded._predict_vectors(sets), expected)
+    assert loaded.get_params()["max_epochs"] == 7  # belongs to no network
+    before = estimator.get_params()
+    assert {name: loaded.get_params()[name] for name in other} == {n: before[n] for n in other}
+    loaded.save(tmp_path / "again")
 
 
 def test_a_network_of_ones_own_is_given_again(sets, tmp_path):

@@ -121,3 +121,26 @@ def test_nan_in_a_real_element_is_seen_in_its_set_only(generator):
 def test_elements_without_features_are_all_alike():
     nothing = torch.zeros(2, 3, 0)
     assert chamfer_loss(nothing, nothing, reduction="mean").tolist() == [0.0, 0.0]
+
+
+def absolute(left, right):
+    return (left.unsqueeze(-2) - right.unsqueeze(-3)).abs().sum(dim=-1)
+
+
+@pytest.mark.parametrize("element", ["squared", "huber", absolute])
+def test_works_inside_transforms_of_torch_func(element, generator):
+    prediction, prediction_mask = random_sets([3, 4, 0], 3, generator)
+    target, target_mask = random_sets([4, 2, 1], 3, generator)
+    given = prediction.nan_to_num()
+
+    def loss(one, other):
+        masks = {"target_mask": target_mask, "prediction_mask": prediction_mask}
+        return chamfer_loss(one, other, **masks, element=element)
+
+    tracked = given.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(tracked, target).sum(), tracked)
+    functional = torch.func.grad(lambda x: loss(x, target).sum())(given)
+    torch.testing.assert_close(functional, expected)
+    steps = torch.stack([given, given + 1])
+    mapped = torch.func.vmap(loss, in_dims=(0, None))(steps, target)
+    torch.testing.assert_close(mapped, torch.stack([loss(x, target) for x in steps]))

@@ -161,3 +161,40 @@ def test_padding_has_no_say_in_the_precision():
 def test_rejects_options_that_are_not_positive(option):
     with pytest.raises(ValueError, match=f"{option} must be positive, got 0"):
         sinkhorn_loss(torch.zeros(1, 1, 1), torch.zeros(1, 1, 1), **{option: 0})
+
+
+def second_by_backward(loss, x):
+    x = x.requires_grad_()
+    (gradient,) = torch.autograd.grad(loss(x), x, create_graph=True)
+    gradient.square().sum().backward()
+
+
+@pytest.mark.parametrize(
+    "second",
+    [
+        second_by_backward,
+        lambda loss, x: torch.func.hessian(loss)(x),
+        lambda loss, x: torch.func.jacrev(torch.func.grad(loss))(x),
+    ],
+)
+def test_second_derivatives_are_refused(second, generator):
+    """The gradient takes the plan as constant: differentiated again it would be wrong."""
+    one, other = torch.randn(2, 1, 3, 2, generator=generator, dtype=torch.float64)
+
+    def loss(x):
+        return sinkhorn_loss(x, other).sum()
+
+    with pytest.raises(RuntimeError, match="sinkhorn_loss has no second derivatives"):
+        second(loss, one)
+
+
+def test_first_derivatives_come_from_each_of_torchs_ways(generator):
+    one, other = torch.randn(2, 1, 3, 2, generator=generator, dtype=torch.float64)
+
+    def loss(x):
+        return sinkhorn_loss(x, other).sum()
+
+    given = one.clone().requires_grad_()
+    (expected,) = torch.autograd.grad(loss(given), given)
+    torch.testing.assert_close(torch.func.grad(loss)(one), expected)
+    torch.testing.assert_close(torch.func.jacfwd(loss)(one), expected)

@@ -12,8 +12,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from torch import Tensor
 from torch.nn.functional import cross_entropy
 
+from torchsets.estimators.rollback import unchanged_on_error
 from torchsets.estimators.saving import SavesItself
-from torchsets.estimators.trained import Network, TrainedEstimator, check_weights
+from torchsets.estimators.trained import Network, TrainedEstimator
+from torchsets.estimators.weights import keep_weighted
 from torchsets.fitting import find_device
 from torchsets.sets import Sets
 
@@ -95,6 +97,7 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @unchanged_on_error
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on sets X with classes y, (S,).
 
@@ -106,16 +109,15 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
         """
         sets = self._read(X, reset=True)
         labels = _check_labels(self, y, sets)
-        weights = check_weights(sample_weight, len(sets))
-        self.classes_, codes = np.unique(labels, return_inverse=True)
-        if len(np.unique(codes[weights > 0])) < 2:
+        weights, sets, labels = keep_weighted(sample_weight, sets, labels)
+        self.classes_ = np.unique(labels)
+        if len(self.classes_) < 2:
             raise ValueError(
-                f"y must have at least 2 classes, got 1 class: {labels[weights > 0].tolist()[0]!r}"
+                f"y must have at least 2 classes, got 1 class: {self.classes_.tolist()[0]!r}"
             )
-        self._begin(sets, len(self.classes_))
-        self._learn_classes(sets, labels, codes, weights, once=False)
-        return self
+        return self._train(sets, labels, weights, first=True, once=False)
 
+    @unchanged_on_error
     def partial_fit(
         self,
         X: Any,
@@ -137,19 +139,15 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
             )
         sets = self._read(X, reset=first)
         labels = _check_labels(self, y, sets)
+        weights, sets, labels = keep_weighted(sample_weight, sets, labels)
         known = np.unique(np.asarray(classes)) if first else self.classes_
         if not first and classes is not None and not np.array_equal(np.unique(classes), known):
             raise ValueError(f"classes must be those of the first call, {known}, got {classes}")
         unknown = np.setdiff1d(labels, known)
         if len(unknown):
             raise ValueError(f"y must be among classes {known}, got {unknown.tolist()[0]!r}")
-        weights = check_weights(sample_weight, len(sets))
-        if first:
-            self.classes_ = known
-            self._begin(sets, len(known))
-        codes = np.searchsorted(known, labels)
-        self._learn_classes(sets, labels, codes, weights, once=True)
-        return self
+        self.classes_ = known
+        return self._train(sets, labels, weights, first=first, once=True)
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return the likeliest class of each set, (S,)."""
@@ -160,21 +158,26 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
         """Return the probability of each class, (S, number of classes)."""
         return self._predict_vectors(X).double().softmax(dim=1).numpy()
 
-    def _learn_classes(
+    def _train(
         self,
         sets: Sets,
         labels: NDArray[Any],
-        codes: NDArray[Any],
         weights: NDArray[np.float64],
         *,
+        first: bool,
         once: bool,
-    ) -> None:
+    ) -> Self:
         if self.class_weight is not None:
-            # Some classes may be missing in a part of the sets; a dict says all of them.
-            known = self.classes_ if isinstance(self.class_weight, dict) else np.unique(labels)
-            by_class = compute_class_weight(self.class_weight, classes=known, y=labels)
-            weights = weights * by_class[np.searchsorted(known, labels)]
-            weights = check_weights(weights, len(sets), name="class_weight times sample_weight")
+            factors = compute_class_weight(self.class_weight, classes=self.classes_, y=labels)
+            weights, sets, labels = keep_weighted(
+                weights * factors[np.searchsorted(self.classes_, labels)],
+                sets,
+                labels,
+                name="class_weight times sample_weight",
+            )
+        if first:
+            self._begin(sets, len(self.classes_))
+        codes = np.searchsorted(self.classes_, labels)
         scaled, targets = self._scaled(sets), torch.from_numpy(codes)
         device = find_device(self.device)
 
@@ -183,9 +186,10 @@ class SetClassifier(ClassifierMixin, SavesItself, TrainedEstimator):
             return cross_entropy(scores, targets[index].to(device), reduction="none")
 
         self._learn(losses, weights, stratify=codes, once=once)
+        return self
 
     def _rebuild(self) -> None:
-        self.module_ = self._make_module(len(self.classes_))
+        self._build(len(self.classes_))
 
 
 def _check_labels(estimator: SetClassifier, y: ArrayLike, sets: Sets) -> NDArray[Any]:
@@ -195,5 +199,11 @@ def _check_labels(estimator: SetClassifier, y: ArrayLike, sets: Sets) -> NDArray
         )
     check_consistent_length(sets, y)
     labels = column_or_1d(np.asarray(y), warn=True)
-    check_classification_targets(labels)
+    try:
+        check_classification_targets(labels)
+    except TypeError as error:  # they cannot be sorted
+        kinds = sorted({type(one).__name__ for one in labels})
+        raise ValueError(
+            f"y must hold labels of one type, none missing, got {' and '.join(kinds)}"
+        ) from error
     return labels

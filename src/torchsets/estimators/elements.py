@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted
 from torch import Tensor
 
 from torchsets.estimators.inputs import read_sets
+from torchsets.estimators.rollback import unchanged_on_error
 from torchsets.estimators.trained import check_features
 from torchsets.sets import Sets
 
@@ -41,6 +42,7 @@ class ElementTransformer(
     def __init__(self, transformer: Any) -> None:
         self.transformer = transformer
 
+    @unchanged_on_error
     def fit(self, X: Any, y: object = None) -> Self:
         """Fit the transformer on the elements; y, which is one for each set, is not used."""
         sets = read_sets(X)

@@ -9,6 +9,7 @@ from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted
 from torch import Tensor
 
+from torchsets.estimators.rollback import unchanged_on_error
 from torchsets.estimators.saving import SavesItself
 from torchsets.estimators.set_models import (
     MATCHINGS,
@@ -18,7 +19,8 @@ from torchsets.estimators.set_models import (
     check_slots,
     make_decoder,
 )
-from torchsets.estimators.trained import Network, TrainedEstimator, check_weights
+from torchsets.estimators.trained import Network, TrainedEstimator
+from torchsets.estimators.weights import keep_weighted
 from torchsets.padded import unpad
 
 
@@ -65,6 +67,7 @@ class SetEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavesItself,
 
     module_: SetModel
     _at_least_one = (*TrainedEstimator._at_least_one, "latent")
+    _of_network = (*TrainedEstimator._of_network, "latent", "decoder")
     _saved = ("n_features_in_", "mean_", "scale_", "slots_", "history_", "n_iter_", "_seed")
 
     def __init__(
@@ -108,12 +111,12 @@ class SetEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavesItself,
         self.random_state = random_state
         self.verbose = verbose
 
+    @unchanged_on_error
     def fit(self, X: Any, y: object = None, sample_weight: ArrayLike | None = None) -> Self:
         """Train on sets; y is not used."""
         check_choice("decoder", self.decoder, VECTOR_DECODERS)
         check_choice("matching", self.matching, MATCHINGS)
-        sets = self._read(X, reset=True)
-        weights = check_weights(sample_weight, len(sets))
+        weights, sets = keep_weighted(sample_weight, self._read(X, reset=True))
         self.slots_ = check_slots(self.slots, int(sets.sizes.max()), "X")
         self._begin(sets, self.latent)
         scaled = self._scaled(sets)
@@ -139,8 +142,8 @@ class SetEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavesItself,
         """Restore a set from each vector, (S, latent): a list of arrays (n, D)."""
         check_is_fitted(self)
         vectors = check_array(X, dtype=np.float32)
-        if vectors.shape[1] != self.latent:
-            raise ValueError(f"X must have {self.latent} columns, got {vectors.shape[1]}")
+        if vectors.shape[1] != self._n_features_out:
+            raise ValueError(f"X must have {self._n_features_out} columns, got {vectors.shape[1]}")
         device = next(self.module_.parameters()).device
         with torch.no_grad():
             found = self.module_.decode(torch.from_numpy(vectors).to(device)).to("cpu")
@@ -156,8 +159,8 @@ class SetEncoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, SavesItself,
         )
 
     def _rebuild(self) -> None:
-        self.module_ = self._make_module(self.latent)
+        self._build(self.latent)
 
     @property
     def _n_features_out(self) -> int:
-        return self.latent
+        return int(self._built_with["latent"])

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted
 from torch import Tensor, nn
 
 from torchsets.estimators.inputs import read_sets
+from torchsets.estimators.rollback import unchanged_on_error
 from torchsets.estimators.saving import SavesItself
 from torchsets.estimators.set_models import (
     MATCHINGS,
@@ -19,14 +20,8 @@ from torchsets.estimators.set_models import (
     check_slots,
     make_decoder,
 )
-from torchsets.estimators.trained import (
-    Network,
-    TrainedEstimator,
-    check_features,
-    check_weights,
-    moments,
-    scale_sets,
-)
+from torchsets.estimators.trained import Network, TrainedEstimator, moments, scale_sets
+from torchsets.estimators.weights import check_weights, keep_weighted
 from torchsets.losses import hungarian_loss
 from torchsets.mlp import MLP
 from torchsets.padded import unpad
@@ -75,6 +70,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
 
     module_: SetModel
     _at_least_one = (*TrainedEstimator._at_least_one, "latent")
+    _of_network = (*TrainedEstimator._of_network, "latent", "decoder")
     _saved = (
         "n_features_in_",
         "mean_",
@@ -129,6 +125,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
+    @unchanged_on_error
     def fit(self, X: Any, y: Any, sample_weight: ArrayLike | None = None) -> Self:
         """Train on inputs X, an array (S, F) or sets, with target sets y."""
         check_choice("decoder", self.decoder, VECTOR_DECODERS + TOKEN_DECODERS)
@@ -136,7 +133,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
         inputs = self._read(X, reset=True)
         targets = read_sets(y, name="y")
         check_consistent_length(inputs, targets)
-        weights = check_weights(sample_weight, len(inputs))
+        weights, inputs, targets = keep_weighted(sample_weight, inputs, targets)
         self.slots_ = check_slots(self.slots, int(targets.sizes.max()), "y")
         self.target_mean_, self.target_scale_ = moments(targets.values, wanted=self.standardise)
         self._begin(inputs, self.latent)
@@ -185,11 +182,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
             raise ValueError(
                 f"X must be {kinds[self._reads_vectors]} as in training, got {kinds[vectors]}"
             )
-        if not vectors:
-            return super()._read(X, reset=reset)
-        sets = read_sets(np.asarray(X)[:, None, :])
-        check_features(self, X, sets, reset=reset)
-        return sets
+        return super()._read(_vectors_as_sets(X) if vectors else X, reset=reset)
 
     def _scaled_targets(self, targets: Sets) -> Sets:
         if targets.values.shape[1] != len(self.target_mean_):
@@ -211,7 +204,7 @@ class SetPredictor(SavesItself, TrainedEstimator):
         )
 
     def _rebuild(self) -> None:
-        self.module_ = self._make_module(self.latent)
+        self._build(self.latent)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
@@ -227,3 +220,11 @@ def _is_table_of_vectors(X: Any) -> bool:
     if isinstance(X, (list, tuple)) and len(X):
         return np.ndim(X[0]) == 1 and len(X[0]) > 0
     return False
+
+
+def _vectors_as_sets(X: Any) -> Sets:
+    """Sets of one element, which know the names of the columns if they are text."""
+    sets = read_sets(np.asarray(X)[:, None, :])
+    columns = list(getattr(X, "columns", ()))
+    named = len(columns) > 0 and all(isinstance(one, str) for one in columns)
+    return Sets(sets.values, sets.sizes, names=columns if named else None)

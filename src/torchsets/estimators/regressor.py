@@ -9,8 +9,10 @@ from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_array, check_consistent_length
 from torch import Tensor
 
+from torchsets.estimators.rollback import unchanged_on_error
 from torchsets.estimators.saving import SavesItself
-from torchsets.estimators.trained import Network, TrainedEstimator, check_weights, moments
+from torchsets.estimators.trained import Network, TrainedEstimator, moments
+from torchsets.estimators.weights import keep_weighted
 from torchsets.fitting import find_device
 from torchsets.sets import Sets
 
@@ -97,24 +99,14 @@ class SetRegressor(RegressorMixin, SavesItself, TrainedEstimator):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Train on sets X with targets y, (S,) or (S, K); see :meth:`SetClassifier.fit`."""
-        sets = self._read(X, reset=True)
-        targets = self._check_targets(y, sets, reset=True)
-        self._begin(sets, targets.shape[1])
-        self._learn_targets(sets, targets, check_weights(sample_weight, len(sets)), once=False)
-        return self
+        return self._train(X, y, sample_weight, first=True, once=False)
 
     def partial_fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Go once over some sets, and keep what was learned from others before.
 
         The first call sets the scales of the features and of the targets.
         """
-        first = not hasattr(self, "module_")
-        sets = self._read(X, reset=first)
-        targets = self._check_targets(y, sets, reset=first)
-        if first:
-            self._begin(sets, targets.shape[1])
-        self._learn_targets(sets, targets, check_weights(sample_weight, len(sets)), once=True)
-        return self
+        return self._train(X, y, sample_weight, first=not hasattr(self, "module_"), once=True)
 
     def predict(self, X: Any) -> NDArray[np.float64]:
         """Return the prediction for each set, (S,) or (S, K) as in training."""
@@ -122,34 +114,23 @@ class SetRegressor(RegressorMixin, SavesItself, TrainedEstimator):
         predicted = outputs * self.target_scale_ + self.target_mean_
         return predicted[:, 0] if self._single else predicted
 
-    def _check_targets(self, y: ArrayLike, sets: Sets, *, reset: bool) -> NDArray[np.float64]:
-        if y is None:
-            raise ValueError(
-                f"{type(self).__name__} requires y to be passed, but the target y is None"
-            )
-        targets = check_array(y, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="y")
-        check_consistent_length(sets, targets)
-        if targets.ndim > 2:
-            raise ValueError(f"y must have shape (S,) or (S, K), got {targets.shape}")
+    @unchanged_on_error
+    def _train(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None, *, first: bool, once: bool
+    ) -> Self:
+        sets = self._read(X, reset=first)
+        targets = self._check_targets(y, sets)
+        weights, sets, targets = keep_weighted(sample_weight, sets, targets)
         single, targets = targets.ndim == 1, targets.reshape(len(targets), -1)
-        if reset:
+        if first:
             self._single = single
             self.target_mean_, self.target_scale_ = moments(torch.from_numpy(targets))
+            self._begin(sets, targets.shape[1])
         elif targets.shape[1] != len(self.target_mean_):
             raise ValueError(
                 f"y must have {len(self.target_mean_)} columns as in the first call, "
                 f"got {targets.shape[1]}"
             )
-        return targets
-
-    def _learn_targets(
-        self,
-        sets: Sets,
-        targets: NDArray[np.float64],
-        weights: NDArray[np.float64],
-        *,
-        once: bool,
-    ) -> None:
         scaled, device = self._scaled(sets), find_device(self.device)
         wanted = torch.from_numpy((targets - self.target_mean_) / self.target_scale_).float()
 
@@ -158,9 +139,21 @@ class SetRegressor(RegressorMixin, SavesItself, TrainedEstimator):
             return (outputs - wanted[index].to(device)).square().mean(dim=1)
 
         self._learn(losses, weights, once=once)
+        return self
+
+    def _check_targets(self, y: ArrayLike, sets: Sets) -> NDArray[np.float64]:
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None"
+            )
+        targets = check_array(y, ensure_2d=False, allow_nd=True, dtype=np.float64, input_name="y")
+        check_consistent_length(sets, targets)
+        if targets.ndim > 2:
+            raise ValueError(f"y must have shape (S,) or (S, K), got {targets.shape}")
+        return targets
 
     def _rebuild(self) -> None:
-        self.module_ = self._make_module(len(self.target_mean_))
+        self._build(len(self.target_mean_))
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -23,10 +23,12 @@ class SavesItself:
     """``save`` and ``load`` of an estimator with ``module_`` and the attributes in ``_saved``.
 
     A subclass lists in ``_saved`` its fitted attributes (numbers, lists, arrays of numbers or
-    strings), and has ``_rebuild()``, which makes ``module_`` from them.
+    strings), and has ``_rebuild()``, which makes ``module_`` from them, and ``_built_with``, the
+    parameters that shaped ``module_``.
     """
 
     _saved: tuple[str, ...] = ()
+    _built_with: dict[str, Any]
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the weights and all else that predictions need to a safetensors file.
@@ -38,14 +40,15 @@ class SavesItself:
             TypeError: If a class or parameter is something that JSON cannot hold.
         """
         check_is_fitted(self)
-        own_network = getattr(self, "network", None) is not None
+        # The file describes the network as it is, whatever set_params said afterwards.
+        parameters = {**self.get_params(deep=False), **self._built_with}  # type: ignore[attr-defined]
         header = {
             "class": type(self).__name__,
             "version": __version__,
-            "own_network": own_network,
+            "own_network": parameters["network"] is not None,
             "parameters": {
                 name: _to_json(value, name)
-                for name, value in self.get_params(deep=False).items()  # type: ignore[attr-defined]
+                for name, value in parameters.items()
                 if name not in ("network", "random_state", "device")
             },
             "fitted": {

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.model_selection import train_test_split
 from sklearn.utils import check_random_state
@@ -39,6 +39,8 @@ class TrainedEstimator(BaseEstimator):
         "batch_size",
         "patience",
     )
+    _of_network: ClassVar[tuple[str, ...]] = ("pooling", "hidden", "layers", "network")
+    _built_with: dict[str, Any]
 
     def _check_parameters(self) -> None:
         """Raise ``ValueError`` or ``TypeError`` for parameters that ``__init__`` just stored."""
@@ -66,7 +68,7 @@ class TrainedEstimator(BaseEstimator):
     def _read(self, X: Any, *, reset: bool) -> Sets:
         """Read the sets; remember their number of features, or compare it."""
         if reset:
-            self._check_parameters()  # first: what fails changes nothing
+            self._check_parameters()
         sets = read_sets(X, features=None if reset else self.n_features_in_)
         check_features(self, X, sets, reset=reset)
         return sets
@@ -76,10 +78,16 @@ class TrainedEstimator(BaseEstimator):
         device = find_device(self.device)
         self._seed = int(check_random_state(self.random_state).randint(np.iinfo(np.int32).max))
         self.mean_, self.scale_ = moments(sets.values, wanted=self.standardise)
-        with seeded(self._seed, device):
-            self.module_ = self._make_module(outputs).to(device)
         self.history_: list[Line] = []
         self.n_iter_ = 0
+        with seeded(self._seed, device):
+            self._build(outputs)
+        self.module_.to(device)
+
+    def _build(self, outputs: int) -> None:
+        """Make the network, and remember its parameters: ``set_params`` may change them later."""
+        self._built_with = {name: getattr(self, name) for name in self._of_network}
+        self.module_ = self._make_module(outputs)
 
     def _make_module(self, outputs: int) -> nn.Module:
         features = self.n_features_in_
@@ -108,14 +116,14 @@ class TrainedEstimator(BaseEstimator):
 
         Args:
             losses: Numbers of some sets, (B,) long, to the loss of each, (B,).
-            sample_weight: How much each set counts, (S,); those of 0 take no part.
+            sample_weight: How much each set counts, (S,), above 0.
             stratify: Classes, of which the hold-out of early stopping has its share.
             once: Whether to go over the sets once more, for ``partial_fit``.
         """
         device = next(self.module_.parameters()).device
-        chosen = torch.from_numpy(sample_weight.nonzero()[0])
+        chosen = torch.arange(len(sample_weight))
         relative = sample_weight / sample_weight.max()  # first, or their sum may overflow
-        weights = torch.from_numpy(relative / relative[chosen.numpy()].mean()).float()
+        weights = torch.from_numpy(relative / relative.mean()).float()
         with seeded(self._seed + self.n_iter_, device) as generator, self._progress(once) as show:
             valid: Tensor = chosen[:0]
             if self.early_stopping and not once:
@@ -233,24 +241,6 @@ def check_features(estimator: Any, X: Any, sets: Sets, *, reset: bool) -> None:
             "The feature names should match those that were passed during fit: "
             f"{', '.join(map(str, known))}, got {', '.join(map(str, names))}"
         )
-
-
-def check_weights(
-    sample_weight: ArrayLike | None, count: int, *, name: str = "sample_weight"
-) -> NDArray[np.float64]:
-    """Weights of sets as an array (S,); None: all are 1."""
-    if sample_weight is None:
-        return np.ones(count)
-    weights = np.asarray(sample_weight, dtype=np.float64)
-    if weights.ndim == 0:
-        weights = np.full(count, weights)
-    if weights.shape != (count,):
-        raise ValueError(f"{name} must have shape ({count},), got {weights.shape}")
-    if not np.isfinite(weights).all() or weights.min() < 0:
-        raise ValueError(f"{name} must be finite and not negative, got other numbers")
-    if weights.sum() == 0:
-        raise ValueError(f"{name} must be above 0 for some sets, got zero for all")
-    return weights
 
 
 def moments(values: Tensor, *, wanted: bool = True) -> tuple[NDArray[Any], NDArray[Any]]:

@@ -1,11 +1,14 @@
 """Nearest neighbours between padded sets: exact anywhere, in bounded memory."""
 
+from collections.abc import Callable
+
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
-from torchsets.losses.elements import Element, cost_matrix
+from torchsets._autograd import inside_transform
+from torchsets.losses.elements import Element, cost_matrix, pair_costs
 from torchsets.losses.pairs import pair_sets
 
 # Pairs compared at once. On the CPU a block should stay in the cache: 32 sets of 342 elements took
@@ -93,7 +96,10 @@ def search(
         swapped: Whether the queries are the targets.
     """
     steps = max(len(queries), len(points))
-    find = _find_by_tree if _suits_a_tree(queries, points, element) else _find_in_blocks
+    if inside_transform():
+        find = _compare_all
+    else:
+        find = _find_by_tree if _suits_a_tree(queries, points, element) else _find_in_blocks
     return torch.stack(
         [
             find(
@@ -111,6 +117,27 @@ def search(
 
 def _at(mask: Tensor | None, step: int) -> Tensor | None:
     return mask if mask is None or mask.ndim == 2 else mask[step]
+
+
+def _compare_all(
+    queries: Tensor,
+    points: Tensor,
+    query_mask: Tensor | None,
+    point_mask: Tensor | None,
+    element: Element,
+    swapped: bool,
+) -> Tensor:
+    """All pairs at once, in operations that torch.func transforms: (B, N)."""
+    if callable(element):
+        cost = _costs_of_callable(queries, points, element, swapped)
+    else:
+        cost = pair_costs(
+            element, *torch.broadcast_tensors(queries.unsqueeze(2), points.unsqueeze(1))
+        )
+    if point_mask is None:
+        return cost.argmin(dim=-1)
+    index = cost.masked_fill(~point_mask.unsqueeze(1), torch.inf).argmin(dim=-1)
+    return _off_padding(index, point_mask)
 
 
 def _find_in_blocks(
@@ -147,10 +174,7 @@ def _nearest(
     queries: Tensor, points: Tensor, point_mask: Tensor | None, element: Element, swapped: bool
 ) -> Tensor:
     if callable(element):
-        if swapped:
-            cost = cost_matrix(element, points, queries).mT.contiguous()
-        else:
-            cost = cost_matrix(element, queries, points)
+        cost = _costs_of_callable(queries, points, element, swapped)
         if point_mask is not None:
             cost = cost.masked_fill(~point_mask.unsqueeze(1), torch.inf)
         return _argmin(cost)
@@ -163,6 +187,14 @@ def _nearest(
         if not bool((nearest <= 1).all()):
             return _argmin(cost_matrix("huber", queries, points))
     return index
+
+
+def _costs_of_callable(
+    queries: Tensor, points: Tensor, element: Callable[[Tensor, Tensor], Tensor], swapped: bool
+) -> Tensor:
+    if swapped:
+        return cost_matrix(element, points, queries).mT.contiguous()
+    return cost_matrix(element, queries, points)
 
 
 def _off_padding(index: Tensor, mask: Tensor) -> Tensor:

@@ -90,8 +90,8 @@ def sinkhorn_divergence(
 
     Returns:
         A :class:`SinkhornResult`. An empty set on either side gives 0 and zero gradients. The
-        gradient takes the plan as constant, which is exact at convergence; second derivatives are
-        not available.
+        gradient takes the plan as constant, which is exact at convergence; second derivatives
+        raise ``RuntimeError``.
 
     Raises:
         TypeError: If a side is not a tensor, such as a :class:`SetPrediction`.

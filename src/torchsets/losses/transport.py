@@ -5,6 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
+from torchsets._autograd import once_differentiable
 from torchsets.losses.elements import Element, cost_matrix
 
 
@@ -96,9 +97,10 @@ def _transport(problem: Problem, cost: Tensor, settings: Settings) -> Transport:
         error = torch.maximum(error, _rounding(cost, real, settings.epsilon)).clamp(max=2)
         plan = _plan(problem, cost, f, g, settings.epsilon)
         value = (a.exp() * f).sum(dim=-1) + (b.exp() * g).sum(dim=-1)
-    # The value is accurate and constant; the plan gives its gradient (envelope theorem).
-    through_plan = _cost_of_plan(plan, problem)
-    return Transport(value + (through_plan - through_plan.detach()), count, error)
+    # The value is accurate and constant; the plan gives its gradient (envelope theorem). In
+    # forward mode no_grad keeps derivatives, and only detach drops them.
+    through_plan = _cost_of_plan(plan.detach(), problem)
+    return Transport(value.detach() + (through_plan - through_plan.detach()), count, error)
 
 
 def _plan(problem: Problem, cost: Tensor, f: Tensor, g: Tensor, epsilon: float) -> Tensor:
@@ -158,8 +160,12 @@ def _soft_minimum(
 
 
 def _cost_of_plan(plan: Tensor, problem: Problem) -> Tensor:
-    """Sum of plan times cost, (K,), as a function of the elements."""
-    left, right = problem.left, problem.right
+    """Sum of plan times cost, (K,), as a function of the elements.
+
+    Its second derivatives would take the plan as constant, which it is not.
+    """
+    left, right = (once_differentiable(side, "sinkhorn_loss") for side in problem[:2])
+    problem = problem._replace(left=left, right=right)
     if problem.element != "squared":
         return (plan * problem.costs()).sum(dim=(1, 2))
     # |x|^2 + |y|^2 - 2 x y keeps one matrix for the gradient instead of one per feature. Around
