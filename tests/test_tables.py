@@ -105,6 +105,19 @@ def test_nulls_of_pandas_booleans_become_nan():
     torch.testing.assert_close(sets.values, torch.tensor([[1], [float("nan")]]), equal_nan=True)
 
 
+def test_columns_of_pandas_may_have_numbers_for_names():
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    frame = pandas.DataFrame(np.array([[7.0, 1, 2], [8, 3, 4], [7, 5, 6]]))
+    sets = Sets.from_table(frame, by=0, label=None, features=[2, 1])
+    assert sets.keys.tolist() == [7, 8]
+    assert sets.values.tolist() == [[2, 1], [6, 5], [4, 3]]
+
+
+def test_keys_are_one_column(table):
+    with pytest.raises(TypeError, match=r"by must be one column, got \['g', 'x'\]"):
+        Sets.from_table(table({"g": [0], "x": [1.0]}), by=["g", "x"])
+
+
 def test_dates_are_keys(table):
     days = np.array(["2020-01-02", "2020-01-01", "2020-01-02"], dtype="datetime64[ns]")
     frame = table({"day": days, "x": [0.0, 1, 2]})

@@ -3,8 +3,16 @@
 They look at shapes and dtypes only. Looking at values would make the host wait for the GPU.
 """
 
+from numbers import Integral
+
 import torch
 from torch import Tensor
+
+
+def check_tensor(value: object, *, name: str, cure: str = "") -> None:
+    """Raise ``TypeError`` unless it is a tensor."""
+    if not isinstance(value, Tensor):
+        raise TypeError(f"{name} must be a tensor, got {type(value).__name__}{cure}")
 
 
 def check_padded_sets(
@@ -20,6 +28,7 @@ def check_padded_sets(
 
 def check_elements(elements: Tensor, *, name: str = "elements") -> None:
     """Raise ``ValueError`` unless ``elements`` is a floating point tensor (B, N, D)."""
+    check_tensor(elements, name=name)
     if elements.ndim != 3:
         raise ValueError(f"{name} must have shape (B, N, D), got {tuple(elements.shape)}")
     check_floating(elements, name=name)
@@ -27,20 +36,23 @@ def check_elements(elements: Tensor, *, name: str = "elements") -> None:
 
 def check_floating(tensor: Tensor, *, name: str) -> None:
     """Raise ``ValueError`` unless the tensor is floating point."""
+    check_tensor(tensor, name=name)
     if not tensor.is_floating_point():
         raise ValueError(f"{name} must be floating point, got {tensor.dtype}")
 
 
 def check_counts(**counts: int) -> None:
-    """Raise ``ValueError`` unless each number, given by its name, is at least 1."""
+    """Raise unless each number, given by its name, is an integer of at least 1."""
     for name, count in counts.items():
+        if not isinstance(count, Integral):
+            raise TypeError(f"{name} must be an integer, got {count!r}")
         if count < 1:
             raise ValueError(f"{name} must be at least 1, got {count}")
 
 
 def check_mask(mask: Tensor, shape: torch.Size, *, name: str = "mask", of: str) -> None:
     """Raise ``ValueError`` unless ``mask`` is bool and has the given shape."""
-    if mask.dtype != torch.bool:
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
         kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
         raise ValueError(f"{name} must be bool with True for real elements, got {kind}")
     if mask.shape != shape:
@@ -54,6 +66,7 @@ def check_shape(tensor: Tensor, shape: tuple[int | None, ...], *, name: str, let
 
     ``letters`` is the shape as the documentation writes it, such as ``(B, L)``.
     """
+    check_tensor(tensor, name=name)
     matches = tensor.ndim == len(shape) and all(
         wanted is None or wanted == got for wanted, got in zip(shape, tensor.shape, strict=True)
     )

@@ -61,7 +61,7 @@ def _columns(frame: Any) -> Mapping[str, Any]:
             "frame must be a table of pandas, polars or pyarrow, or a dict of columns, got "
             f"{type(frame).__name__}; of a lazy table use frame.collect()"
         ) from error
-    return {name: table[name] for name in table.columns}
+    return {name: table.get_column(name) for name in table.columns}  # table[0] is a row
 
 
 def _feature_names(
@@ -69,6 +69,8 @@ def _feature_names(
 ) -> list[str]:
     if isinstance(features, str):
         raise TypeError(f"features must be a list of columns, got {features!r}; use [{features!r}]")
+    if isinstance(by, list):
+        raise TypeError(f"by must be one column, got {by!r}")
     asked = [by, *([] if label is None else [label]), *(features or ())]
     for name in asked:
         if name not in columns:

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from torchsets._autograd import is_traced
-from torchsets._checks import check_floating
+from torchsets._checks import check_floating, check_tensor
 from torchsets.sorting import falling_integers, runs_on_numpy
 
 # Of the wider unsigned types torch has no sums.
@@ -28,6 +28,8 @@ def check_flat(values: Tensor, sizes: Tensor) -> None:
 
     On the CPU the sizes must also add up to the number of rows; elsewhere that is not read.
     """
+    check_tensor(values, name="values")
+    check_tensor(sizes, name="sizes")
     if values.ndim != 2:
         raise ValueError(f"values must have shape (total, D), got {tuple(values.shape)}")
     check_floating(values, name="values")

@@ -174,6 +174,25 @@ def test_report_is_written_from_the_records_alone_and_always_the_same(finished, 
     assert "Chamfer loss by set size" in pages[0]
 
 
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        (["report", "whole", "-o", "."], "error: . is a folder: name a file in it, such as repo"),
+        (["report", "whole", "-o", "file/one.html"], "error: cannot write file/one.html: "),
+        (["scenes", "-o", "scenes.svg"], "error: output must be a PNG file, such as scenes.png"),
+    ],
+)
+def test_places_that_cannot_be_written_are_told_before_drawing(
+    words, message, finished, monkeypatch, capsys
+):
+    monkeypatch.chdir(finished)
+    (finished / "file").touch()
+    with pytest.raises(SystemExit, match="2"):
+        main(words)
+    assert message in (shown := capsys.readouterr().err)
+    assert "drawing" not in shown
+
+
 @pytest.mark.parametrize("moment", [pytest.param(45, marks=pytest.mark.slow), 130])
 def test_a_killed_run_resumes_and_ends_with_the_same_numbers(moment, finished, tmp_path):
     killed = call(str(moment), *RUN, "--out", "cut", cwd=tmp_path, code=KILLED)

@@ -4,7 +4,7 @@ import pytest
 import torch
 
 from torchsets.losses import SetPredictionLoss, chamfer_loss, hungarian_loss
-from torchsets.padded import SetPrediction, Trajectory
+from torchsets.padded import SetBatch, SetPrediction, Trajectory
 from torchsets.testing import (
     assert_ignores_padding,
     assert_permutation_invariant,
@@ -141,6 +141,16 @@ def test_rejects_bad_input(prediction):
         SetPredictionLoss(hungarian_loss)(prediction, torch.zeros(2, 7, 3))
     with pytest.raises(ValueError, match='supervise must be "all" or "last"'):
         SetPredictionLoss(hungarian_loss, supervise="first")
+    with pytest.raises(
+        ValueError, match=r"target must have shape .* = \(2, any, any\), got \(3, 6, 3\)"
+    ):
+        SetPredictionLoss(hungarian_loss)(prediction, torch.zeros(3, 6, 3))
+    with pytest.raises(TypeError, match=r"target must be a tensor, got SetBatch; .*\*batch"):
+        SetPredictionLoss(hungarian_loss)(prediction, SetBatch(torch.zeros(2, 6, 3), None))
+    with pytest.raises(
+        TypeError, match=r"prediction must be a SetPrediction, got Tensor; sets with"
+    ):
+        SetPredictionLoss(hungarian_loss)(prediction.elements, torch.zeros(2, 6, 3))
     with pytest.raises(ValueError, match=r"target_mask must have shape"):
         SetPredictionLoss(hungarian_loss)(prediction, torch.zeros(2, 6, 3), torch.ones(6).bool())
     with pytest.raises(ValueError, match=r"representation must have shape \(B,\) = \(2\), got"):

@@ -92,7 +92,7 @@ class DSPN(nn.Module):
         pull: float = 0.0,
     ) -> None:
         super().__init__()
-        check_counts(slots=slots)
+        check_counts(slots=slots, features=features)
         if not 0 <= momentum < 1:
             raise ValueError(f"momentum must be at least 0 and below 1, got {momentum}")
         if clip is not None and not 0 < clip < math.inf:

@@ -33,7 +33,7 @@ class LSTMDecoder(nn.Module):
         self, inputs: int, hidden: int, *, slots: int, features: int, variable_size: bool = True
     ) -> None:
         super().__init__()
-        check_counts(slots=slots)
+        check_counts(inputs=inputs, hidden=hidden, slots=slots, features=features)
         self.inputs, self.slots, self.variable_size = inputs, slots, variable_size
         self.first = glorot_(nn.Linear(inputs, hidden))
         self.lstm = nn.LSTM(1, hidden, batch_first=True)

@@ -40,7 +40,7 @@ class MLPDecoder(nn.Module):
         variable_size: bool = True,
     ) -> None:
         super().__init__()
-        check_counts(slots=slots)
+        check_counts(inputs=inputs, hidden=hidden, slots=slots, features=features)
         self.inputs, self.slots, self.variable_size = inputs, slots, variable_size
         self.width = features + variable_size
         self.mlp = glorot_(MLP(inputs, hidden, slots * self.width, layers=layers))

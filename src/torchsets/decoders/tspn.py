@@ -5,7 +5,7 @@ from torch import Tensor, nn
 from torch.nn.functional import cross_entropy
 
 from torchsets._autograd import is_traced
-from torchsets._checks import check_counts, check_floating, check_mask, check_shape
+from torchsets._checks import check_counts, check_floating, check_mask, check_shape, check_tensor
 from torchsets.decoders.slot_start import GaussianStart, check_initial
 from torchsets.mlp import MLP, glorot_
 from torchsets.padded import SetPrediction, check_lengths, fill_padding, lengths_to_mask
@@ -102,13 +102,13 @@ class TSPNDecoder(nn.Module):
         count = vector.shape[0]
         if sizes is None:
             sizes = self.size_logits(vector).argmax(dim=1)
-        elif sizes.shape != (count,) or sizes.is_floating_point() or sizes.dtype == torch.bool:
+        check_tensor(sizes, name="sizes")
+        if sizes.shape != (count,) or sizes.is_floating_point() or sizes.dtype == torch.bool:
             raise ValueError(
                 f"sizes must be {count} integers, one for each vector, got {sizes.dtype} of shape "
                 f"{tuple(sizes.shape)}"
             )
-        else:
-            check_lengths(sizes, self.slots, name="sizes")
+        check_lengths(sizes, self.slots, name="sizes")
         drawn = lengths_to_mask(sizes, size=self.slots)
         if initial is None:
             points = self.initial_points(count, generator=generator)

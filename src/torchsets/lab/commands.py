@@ -145,14 +145,20 @@ def reproduce(options: argparse.Namespace) -> None:
 
 def report(options: argparse.Namespace) -> None:
     """Draw one HTML page from run folders."""
+    from torchsets.lab.records.files import explained
     from torchsets.lab.reports import merge_shards, write_pictures, write_report
 
     found = read_runs(options.runs)
     runs = merge_shards(found)
     if not runs:
         raise ValueError(f"there is no run folder in {', '.join(options.runs)}")
+    output = Path(options.output)
+    if output.is_dir():
+        raise ValueError(f"{output} is a folder: name a file in it, such as report.html")
+    with explained(output):  # before drawing
+        output.parent.mkdir(parents=True, exist_ok=True)
     print(f"drawing {_count(len(found), 'run')}", file=sys.stderr, flush=True)
-    write_report(runs, Path(options.output))
+    write_report(runs, output)
     print(f"wrote {options.output}: {_count(len(found), 'run')}")
     if options.pictures is not None:
         for path in write_pictures(runs, Path(options.pictures)):
@@ -190,6 +196,8 @@ def scenes(options: argparse.Namespace) -> None:
     from torchsets.lab.scenes import compare_scenes, draw_scenes
 
     path = Path(options.output)
+    if path.suffix.lower() != ".png":
+        raise ValueError(f"output must be a PNG file, such as scenes.png, got {path}")
     if options.compare:
         print(compare_scenes(path))
     else:

@@ -131,9 +131,9 @@ def _compare_all(
     if callable(element):
         cost = _costs_of_callable(queries, points, element, swapped)
     else:
-        cost = pair_costs(
-            element, *torch.broadcast_tensors(queries.unsqueeze(2), points.unsqueeze(1))
-        )
+        pairs = (*queries.shape[:2], *points.shape[1:])
+        left, right = queries.unsqueeze(2).expand(pairs), points.unsqueeze(1).expand(pairs)
+        cost = pair_costs(element, left, right)
     if point_mask is None:
         return cost.argmin(dim=-1)
     index = cost.masked_fill(~point_mask.unsqueeze(1), torch.inf).argmin(dim=-1)

@@ -8,7 +8,13 @@ import torch
 from torch import Tensor
 
 from torchsets._autograd import refuse_recording
-from torchsets._checks import check_elements, check_floating, check_mask, check_shape
+from torchsets._checks import (
+    check_elements,
+    check_floating,
+    check_mask,
+    check_shape,
+    check_tensor,
+)
 from torchsets.losses.elements import Element, check_element, pair_costs
 from torchsets.padded import SetBatch, SetPrediction, fill_padding
 
@@ -147,14 +153,12 @@ def pair_sets(
 
 def check_is_tensor(value: object, *, name: str) -> None:
     """Raise ``TypeError`` unless it is a tensor; for the results of our own it names the cure."""
-    if isinstance(value, Tensor):
-        return
     cure = ""
     if isinstance(value, SetPrediction):
         cure = "; pass its elements, prediction.elements, or use SetPredictionLoss"
     elif isinstance(value, SetBatch):
         cure = "; pass its elements and mask, as in loss(prediction, *batch)"
-    raise TypeError(f"{name} must be a tensor, got {type(value).__name__}{cure}")
+    check_tensor(value, name=name, cure=cure)
 
 
 def check_reduction(reduction: str) -> None:

@@ -8,6 +8,7 @@ from torch import Tensor, nn
 from torch.nn.functional import pad
 
 from torchsets._checks import check_padded_sets, check_shape
+from torchsets.losses.pairs import check_is_tensor
 from torchsets.padded import SetPrediction, fill_padding
 
 SetLoss = Callable[[Tensor, Tensor, Tensor | None], Tensor]
@@ -68,8 +69,16 @@ class SetPredictionLoss(nn.Module):
             representation: A loss per set to add with the weight, (B,), such as
                 ``DSPN.representation_loss`` gives.
         """
-        mask = check_padded_sets(target, target_mask, name="target", mask_name="target_mask")
+        if not isinstance(prediction, SetPrediction):
+            raise TypeError(
+                f"prediction must be a SetPrediction, got {type(prediction).__name__}; "
+                "sets without presence go to the set loss itself"
+            )
+        check_is_tensor(target, name="target")
         elements, presence = self._supervised(prediction)
+        sets = prediction.elements.shape[0]
+        check_shape(target, (sets, None, None), name="target", letters="(B, M, D)")
+        mask = check_padded_sets(target, target_mask, name="target", mask_name="target_mask")
         if self.presence:
             slots = elements.shape[-2]
             elements = torch.cat([elements, presence.unsqueeze(-1)], dim=-1)

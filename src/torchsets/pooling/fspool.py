@@ -207,7 +207,7 @@ class FSUnpool(nn.Module):
 
 
 def _initial_weight(features: int, pieces: int, init: str) -> nn.Parameter:
-    check_counts(pieces=pieces)
+    check_counts(features=features, pieces=pieces)
     if init == "normal":
         return nn.Parameter(torch.randn(features, pieces + 1))
     if init == "ones":

@@ -120,8 +120,8 @@ def test_json_may_leave_out_fields_that_are_newer_than_it():
     [
         (
             {"steps": 3, "tempo": 1},
-            r"config.json must have the fields of toy, got also tempo: it was written by another "
-            "version of torchsets",
+            r"config.json must have the fields of toy, got also tempo; did you mean 'steps', "
+            r"or was it written by another version\?",
         ),
         ({"steps": "3"}, r"config.json: steps must be int, got '3'"),
         ({"steps": 3.5}, r"config.json: steps must be int, got 3.5"),

@@ -74,8 +74,8 @@ def config_from_json(experiment: Experiment[Config], content: object, where: str
     unknown = sorted(set(content) - set(names)) if isinstance(content, Mapping) else []
     if unknown:
         raise ValueError(
-            f"{where} must have the fields of {experiment.name}, got also {', '.join(unknown)}: "
-            "it was written by another version of torchsets"
+            f"{where} must have the fields of {experiment.name}, got also {', '.join(unknown)}; "
+            f"did you mean {nearest(unknown[0], names)!r}, or was it written by another version?"
         )
     return from_json(experiment.config, content, where)
 
