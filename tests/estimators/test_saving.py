@@ -89,7 +89,7 @@ def other_network(features, outputs):
         (SetEncoder(4, **SMALL), {"latent": 8}),
         (SetPredictor("mlp", latent=8, **SMALL), {"decoder": "lstm", "latent": 4}),
     ],
-    ids=str,
+    ids=["hidden", "pooling", "layers", "network", "latent", "decoder"],
 )
 def test_the_network_is_saved_as_it_was_trained(estimator, other, sets, tmp_path):
     y = sets if isinstance(estimator, SetPredictor) else [len(one) % 2 for one in sets]
