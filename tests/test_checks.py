@@ -1,11 +1,11 @@
-"""What is no tensor, or no number of anything, is told by name."""
+"""What is no tensor, or no number of anything, is told by name; shapes need no numbers."""
 
 import numpy as np
 import pytest
 import torch
 
 from torchsets.decoders import DSPN, LSTMDecoder, MLPDecoder, TSPNDecoder
-from torchsets.encoders import DeepSets
+from torchsets.encoders import DeepSets, PointNet
 from torchsets.losses import chamfer_loss
 from torchsets.mlp import MLP
 from torchsets.pooling import FSPool, SumPool, max_pool, sum_pool
@@ -53,3 +53,11 @@ def test_what_is_no_tensor_is_told_by_name(call, message):
 def test_numbers_of_things_are_integers_of_at_least_one(call, message):
     with pytest.raises((TypeError, ValueError), match=message):
         call()
+
+
+def test_the_meta_device_has_shapes():
+    with torch.device("meta"):
+        elements, mask = torch.zeros(2, 5, 3), torch.ones(2, 5, dtype=torch.bool)
+        assert FSPool(3)(elements, mask).shape == (2, 3)
+        assert FSPool(3, temperature=0.5)(elements, mask).shape == (2, 3)
+        assert PointNet(3, 2, pooling=FSPool)(elements, mask).shape == (2, 2)

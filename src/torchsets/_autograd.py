@@ -6,7 +6,7 @@ releases is called from here.
 """
 
 from collections.abc import Callable
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import Any, TypeAlias
 
 import torch
@@ -107,6 +107,12 @@ def differentiate_plainly(
     for index, gradient in zip(wanted, found, strict=True):
         gradients[index] = gradient
     return tuple(gradients)
+
+
+def without_autocast(tensor: Tensor) -> AbstractContextManager[None]:
+    """Full precision for what follows on the device of a tensor; the meta device has no other."""
+    kind = tensor.device.type
+    return nullcontext() if kind == "meta" else torch.autocast(kind, enabled=False)
 
 
 def once_differentiable(tensor: Tensor, what: str) -> Tensor:

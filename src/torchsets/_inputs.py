@@ -132,8 +132,8 @@ def to_offsets(offsets: Tensor | Array | Sequence[int], values: Tensor) -> Tenso
     return offsets
 
 
-def to_index(index: object, count: int) -> int | slice | Tensor:
-    """What picks some of ``count`` sets: an int in range, a slice, or a tensor of places (K,)."""
+def to_index(index: object, count: int, *, of: str = "sets") -> int | slice | Tensor:
+    """What picks some of ``count`` things: an int in range, a slice, or a tensor of places (K,)."""
     if isinstance(index, slice):
         places = range(count)[index]
         if places.step > 0:
@@ -141,7 +141,7 @@ def to_index(index: object, count: int) -> int | slice | Tensor:
         return torch.tensor(places, dtype=torch.long)  # torch has no negative steps
     wanted = (
         "index must be an integer, a slice, or a list of integers or of one bool for each of "
-        f"the {count} sets"
+        f"the {count} {of}"
     )
     if not isinstance(index, Tensor):
         array = np.array(index)
@@ -155,7 +155,7 @@ def to_index(index: object, count: int) -> int | slice | Tensor:
     given, index = index, index.long()  # unsigned types have no minimum, small ones no sums
     lowest = -count if given.dtype.is_signed else 0
     if index.numel() and not lowest <= int(index.min()) <= int(index.max()) < count:
-        raise IndexError(f"index must be below the {count} sets, got {_shorten(given.tolist())}")
+        raise IndexError(f"index must be below the {count} {of}, got {_shorten(given.tolist())}")
     index = torch.where(index < 0, index + count, index)
     return int(index) if index.ndim == 0 else index
 

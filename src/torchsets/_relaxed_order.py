@@ -11,6 +11,7 @@ from torchsets._autograd import (
     fast_or_plain,
     is_traced,
     softmax_backward,
+    without_autocast,
 )
 
 _BLOCK = 1 << 18  # numbers that stay in a core's cache
@@ -35,7 +36,7 @@ def relaxed_order(
         temperature: Of the relaxation.
     """
     parts = (centred, rows, mask, order, slope, temperature)
-    if is_traced():
+    if is_traced() or mask.is_meta:
         return _plain_order(*parts)
     result: tuple[Tensor | None, Tensor] = _RelaxedOrder.apply(*parts)  # type: ignore[no-untyped-call]  # torch gives it no type
     return result
@@ -132,7 +133,7 @@ class _RelaxedOrder(torch.autograd.Function):
         weights, rows, centred, order, slope = ctx.saved_tensors
         to_rows: Tensor | None = None
         # Not under the autocast of whoever calls backward: these sums want full precision.
-        with torch.autocast(weights.device.type, enabled=False):
+        with without_autocast(weights):
             if to_values is not None:
                 to_rows = _row_product(to_values, weights, transposed=False)
             to_scores, to_sums = _through_softmax(

@@ -127,7 +127,7 @@ class Graphs:
 
     def batch(self, index: int | slice | Tensor | Array | Sequence[int]) -> GraphBatch:
         """Some of the graphs: an int, a slice, integers (B,), or one bool for each graph."""
-        chosen = to_index(index, len(self))
+        chosen = to_index(index, len(self), of="graphs")
         if isinstance(chosen, int):
             chosen = slice(chosen, chosen + 1)
         if isinstance(chosen, slice):

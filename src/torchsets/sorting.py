@@ -8,7 +8,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from torchsets._autograd import becomes_program, is_traced
+from torchsets._autograd import becomes_program, is_traced, without_autocast
 from torchsets._checks import check_elements, check_floating, check_mask
 from torchsets._relaxed_order import relaxed_order
 
@@ -162,7 +162,7 @@ def _relax(
     rank = torch.arange(scores.shape[1], device=scores.device)
     slope = (size - 1 - 2 * rank).to(exact.dtype)  # (B, N): n + 1 - 2i for the ranks i = 1..N
     rows = exact if multiply else None
-    with torch.autocast(scores.device.type, enabled=False):
+    with without_autocast(scores):
         values, weights = relaxed_order(centred, rows, mask, order, slope, temperature)
     return None if values is None else values.to(scores.dtype), weights.to(scores.dtype)
 

@@ -2,6 +2,7 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from torch.nn.functional import pad
 
 from torchsets.counting import Counter, box_iou
 from torchsets.counting.graph import symmetric_index
@@ -364,3 +365,16 @@ def test_rejects_bad_input(boxes, attention, mask, message):
 def test_rejects_distances_that_are_not_square():
     with pytest.raises(ValueError, match=r"distances must have shape \(B, N, N\)"):
         Counter().from_distances(torch.zeros(2, 3, 4), torch.zeros(2, 3))
+
+
+def test_padding_does_not_choose_among_equal_weights(generator):
+    """More proposals than objects, weights of 0 and 1: the first slots of the equal ones."""
+    counter = random_counter(3)
+    for padding in range(1, 30):
+        boxes, weights = random_proposals(1, 6, generator=generator)
+        weights = weights.round()
+        mask = torch.arange(6 + padding).unsqueeze(0) < 6
+        expected = counter(boxes, weights)
+        more_boxes = pad(boxes, (0, 0, 0, padding), value=torch.nan)
+        more_weights = pad(weights, (0, padding), value=torch.nan)
+        torch.testing.assert_close(counter(more_boxes, more_weights, mask), expected)

@@ -86,3 +86,11 @@ def test_a_head_without_its_sizes_is_refused(tmp_path):
     path.write_bytes(bytes([0, 0, 8, 3, 0, 0]))
     with pytest.raises(ValueError, match="must state 3 sizes, got 6 bytes"):
         read_idx(path)
+
+
+@pytest.mark.parametrize("sizes", [[0] * 70, [0, *[2**32 - 1] * 5]], ids=["many", "huge"])
+def test_shapes_that_no_array_can_have_are_refused(tmp_path, sizes):
+    path = tmp_path / "file"
+    path.write_bytes(bytes([0, 0, 8, len(sizes)]) + struct.pack(f">{len(sizes)}I", *sizes))
+    with pytest.raises(ValueError, match="file must state the shape of an array, got"):
+        read_idx(path)

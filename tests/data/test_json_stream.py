@@ -120,3 +120,11 @@ def test_a_bare_list_must_be_whole_and_alone(tmp_path):
     path.write_bytes(path.read_bytes()[:-4])
     with pytest.raises(ValueError, match="is cut off or damaged"):
         list(read_values(path))
+
+
+@pytest.mark.parametrize("chunk", [1, 1 << 20])
+def test_nothing_may_stand_behind_the_object(tmp_path, monkeypatch, chunk):
+    monkeypatch.setattr(json_stream, "_CHUNK", chunk)
+    path = write(tmp_path, '{"parts": [{}], "more": 2}\n trailing')
+    with pytest.raises(ValueError, match=r"must be a JSON object, got '.* behind it"):
+        list(read_records(path, "parts"))

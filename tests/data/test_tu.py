@@ -169,6 +169,9 @@ def test_wrong_parts_are_refused(change, message, tmp_path):
         (TEXT.replace("0 2 1 2", "0 2 1 3"), "neighbours of its own graph"),
         (TEXT.replace("0 2 1 2", "0 2 1 -1"), "neighbours of its own graph"),
         ("<html>not found</html>", "it must hold numbers only"),
+        ("-1", "the number of graphs must be at least 0, got -1"),
+        ("1\n-2 0\n", "the number of nodes must be at least 0, got -2"),
+        ("1\n1 0\n0 -3\n", "the degree must be at least 0, got -3"),
     ],
 )
 def test_wrong_text_is_refused(text, message, tmp_path):

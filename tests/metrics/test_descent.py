@@ -28,3 +28,9 @@ def test_rejects_a_negative_tolerance():
     way = Trajectory(torch.zeros(2, 1, 2, 1), torch.zeros(2, 1, 2), torch.zeros(1, 1))
     with pytest.raises(ValueError, match=r"tolerance must be at least 0, got -0\.1"):
         descent_progress(way, tolerance=-0.1)
+
+
+def test_sets_without_slots_are_at_rest_nowhere():
+    progress = descent_progress(Trajectory(*map(torch.zeros, [(3, 2, 0, 1), (3, 2, 0), (2, 2)])))
+    assert [len(numbers) for numbers in progress] == [2, 2, 2]
+    assert progress.movement.tolist() == [0.0, 0.0]

@@ -72,3 +72,19 @@ def test_rejects_bad_options(options, message):
 def test_rejects_whole_numbers():
     with pytest.raises(ValueError, match="scores must be floating point"):
         GumbelSinkhorn()(torch.zeros(1, 3, 3).long())
+
+
+def test_draws_in_half_precision_are_finite(generator, monkeypatch):
+    """Exponential variables in float16 are 0 now and then, which has no logarithm."""
+    drawn = []
+    exponential = torch.Tensor.exponential_
+
+    def watched(tensor, *args, **options):
+        drawn.append(tensor.dtype)
+        return exponential(tensor, *args, **options)
+
+    monkeypatch.setattr(torch.Tensor, "exponential_", watched)
+    soft = GumbelSinkhorn()(torch.zeros(2, 3, 3, dtype=torch.float16), generator=generator)
+    assert soft.dtype == torch.float16
+    assert soft.isfinite().all()
+    assert drawn == [torch.float32]

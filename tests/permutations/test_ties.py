@@ -147,3 +147,17 @@ def test_without_tags_equal_tiles_share_their_places(generator):
 def test_rejects_bad_input(elements, mask, message):
     with pytest.raises(ValueError, match=message):
         tie_tags(elements, mask)
+
+
+@pytest.mark.parametrize(
+    "numbers",
+    [
+        torch.tensor([1 + 2j, 1 + 2j, 1 + 3j]),
+        torch.tensor([2**63, 2**63, 2**63 + 1], dtype=torch.uint64),
+    ],
+    ids=["complex", "uint64"],
+)
+def test_numbers_that_no_float_holds_are_told_apart(numbers):
+    ranks, counts = rank_equal(numbers.view(1, 3, 1))
+    assert ranks.tolist() == [[0, 1, 0]]
+    assert counts.tolist() == [[2, 2, 1]]

@@ -47,7 +47,9 @@ class Counter(nn.Module):
     between. The output is a vector over the counts 0 .. ``objects``, scaled by a confidence.
 
     Args:
-        objects: Largest count; the proposals with the ``objects`` largest weights take part.
+        objects: Largest count; the proposals with the ``objects`` largest weights take part, and
+            the first slots among equal ones at the end: sets with more proposals than that, whose
+            weights are equal, are not counted alike in every order.
         pieces: Number of straight pieces of each function.
         attention: "weights" from 0 to 1 (what lies outside counts as the nearer end), or "logits",
             to which the logistic function is applied.

@@ -13,6 +13,7 @@ from torch.nn.functional import pad
 from torchsets._autograd import becomes_program
 from torchsets._checks import check_floating, check_padded_sets, check_shape
 from torchsets.boxes import paired_iou
+from torchsets.sorting import descending_order
 
 
 class Graph(NamedTuple):
@@ -113,11 +114,10 @@ def _choose(
         attention = attention.masked_fill(~mask, 0)
     kept = torch.arange(slots, device=attention.device).expand(attention.shape)
     if slots > objects:
-        lowest = torch.finfo(attention.dtype).min  # even a logit of -inf goes before padding
-        rank = attention.detach().clamp(min=lowest)
-        if mask is not None:
-            rank = rank.masked_fill(~mask, -torch.inf)
-        kept = rank.topk(objects, dim=1).indices.sort(dim=1).values
+        # Stable: a top-k takes other ones of equal weights if there is more padding.
+        lowest = torch.finfo(attention.dtype).min  # for a logit of -inf
+        order = descending_order(attention.detach().clamp(min=lowest), mask)
+        kept = order[:, :objects].sort(dim=1).values
         attention = attention.gather(1, kept)
     attention = attention.to(torch.promote_types(attention.dtype, torch.float32))
     weights = (attention.sigmoid() if logits else attention.clamp(0, 1)).t().contiguous()

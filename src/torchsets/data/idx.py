@@ -50,7 +50,10 @@ def read_idx(path: str | Path) -> Array:
         raise ValueError(
             f"{path} must have {start + size} bytes for an array of shape {shape}, got {got}"
         )
-    values = np.frombuffer(content, dtype=kind).reshape(shape)
+    try:
+        values = np.frombuffer(content, dtype=kind).reshape(shape)
+    except ValueError as error:  # too many axes, or too large ones beside one of 0
+        raise ValueError(f"{path} must state the shape of an array, got {shape}") from error
     return values.astype(kind.newbyteorder("="))
 
 

@@ -66,10 +66,7 @@ class _Reader:
 
     def whole_list(self) -> Iterator[Any]:
         yield from self._list()
-        while not (rest := self.text[self.place :].strip(_SPACE)):
-            if not self._read_on():
-                return
-        raise _WrongFormError(f"must be a JSON list, got {rest!r:.40} behind it")
+        self._end("list")
 
     def records(self, key: str) -> Iterator[Any]:
         self._take("{")
@@ -81,6 +78,13 @@ class _Reader:
         while self._take(",}") == ",":  # what stands behind the list must be whole, too
             self._name()
             self._value()
+        self._end("object")
+
+    def _end(self, kind: str) -> None:
+        while not (rest := self.text[self.place :].strip(_SPACE)):
+            if not self._read_on():
+                return
+        raise _WrongFormError(f"must be a JSON {kind}, got {rest!r:.40} behind it")
 
     def _list(self) -> Iterator[Any]:
         self._take("[")

@@ -109,7 +109,7 @@ class Scenes:
         return len(self.sizes)
 
     def __getitem__(self, index: int | slice | Tensor | Array | Sequence[int]) -> "Scenes":
-        chosen = to_index(index, len(self))
+        chosen = to_index(index, len(self), of="scenes")
         if isinstance(chosen, int):
             chosen = slice(chosen, chosen + 1)
         sizes = self.sizes[chosen]

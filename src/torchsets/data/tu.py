@@ -179,20 +179,26 @@ def _from_parts(parts: Mapping[str, bytes]) -> _Raw:
     return _Raw(pairs.reshape(-1, 2).T - 1, sizes, labels, node_labels, attributes)
 
 
+def _not_negative(number: int, name: str) -> int:
+    if number < 0:
+        raise ValueError(f"the {name} must be at least 0, got {number}")
+    return number
+
+
 def _from_text(content: bytes) -> _Raw:
     """GIN's format: the number of graphs; for each ``n label``; for a node ``tag degree ...``."""
     numbers = _integers(content)
     view: Any = numbers.data  # whose items are Python integers
     sizes, labels, places, at = [], [], [], 1
     try:
-        for _ in range(view[0]):
-            size, label = view[at], view[at + 1]
+        for _ in range(_not_negative(view[0], "number of graphs")):
+            size, label = _not_negative(view[at], "number of nodes"), view[at + 1]
             sizes.append(size)
             labels.append(label)
             at += 2
             for _ in range(size):
                 places.append(at)
-                at += 2 + max(0, view[at + 1])
+                at += 2 + _not_negative(view[at + 1], "degree")
     except IndexError:
         raise EOFError("the file ends early") from None
     if at != numbers.size:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsets._autograd import refuse_recording
+from torchsets._autograd import refuse_recording, without_autocast
 from torchsets._checks import (
     check_elements,
     check_floating,
@@ -71,7 +71,7 @@ class SetPair(NamedTuple):
 
     def full_precision(self) -> AbstractContextManager[None]:
         """Keep autocast from rounding what decides between neighbours."""
-        return torch.autocast(self.prediction.device.type, enabled=False)
+        return without_autocast(self.prediction)
 
     def costs(
         self, element: Element, predicted: Tensor, targeted: Tensor, valid: Tensor | None

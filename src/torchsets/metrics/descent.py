@@ -48,7 +48,7 @@ def descent_progress(trajectory: Trajectory, *, tolerance: float = 1e-3) -> Desc
     if not tolerance >= 0:
         raise ValueError(f"tolerance must be at least 0, got {tolerance}")
     elements, presence, loss = trajectory
-    if elements.shape[1] == 0:
+    if 0 in elements.shape[1:3]:  # no sets, or no slots
         nothing = loss.new_zeros(loss.shape[0])
         return DescentProgress(nothing, nothing, nothing)
     moved = elements.diff(dim=0).abs().flatten(2).amax(dim=2)  # (T, B)

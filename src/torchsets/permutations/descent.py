@@ -5,7 +5,7 @@ from collections.abc import Iterator
 import torch
 from torch import Tensor
 
-from torchsets._autograd import Context, apply, differentiate_plainly, is_traced
+from torchsets._autograd import Context, apply, differentiate_plainly, is_traced, without_autocast
 from torchsets.permutations.cost import ordering_gradient
 from torchsets.permutations.sinkhorn import normalise, pull_back, pull_back_factors, scale
 from torchsets.permutations.thin import thin_permutation, thin_rank
@@ -119,7 +119,7 @@ class _Descent(torch.autograd.Function):
 
     @staticmethod
     def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
-        with torch.autocast(cotangents[0].device.type, enabled=False):
+        with without_autocast(cotangents[0]):
             if torch.is_grad_enabled() or not ctx.trusted:
                 return *_differentiate_plainly(ctx, cotangents[0]), None, None, None
             return *_differentiate(ctx, cotangents[0]), None, None, None

@@ -3,7 +3,7 @@
 import torch
 from torch import Tensor
 
-from torchsets._autograd import Context, differentiate_plainly, fast_or_plain
+from torchsets._autograd import Context, differentiate_plainly, fast_or_plain, without_autocast
 from torchsets.permutations.descent import descend_plainly
 from torchsets.permutations.sinkhorn import pull_back_factors, scale
 
@@ -71,7 +71,7 @@ class _GridDescent(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         (cotangent,) = cotangents
-        with torch.autocast(cotangent.device.type, enabled=False):
+        with without_autocast(cotangent):
             if torch.is_grad_enabled() or not ctx.trusted:
                 return *_differentiate_plainly(ctx, cotangent), None, None
             return *_differentiate(ctx, cotangent), None, None

@@ -50,6 +50,8 @@ class GumbelSinkhorn(nn.Module):
         check_scores(scores, mask)
         if self.training and self.noise > 0:
             # Minus the logarithm of an exponential variable is a Gumbel variable.
-            draw = torch.empty_like(scores).exponential_(generator=generator).log()
-            scores = scores - self.noise * draw
+            # In half precision some would be 0, and their logarithms infinite.
+            wide = torch.promote_types(scores.dtype, torch.float32)
+            draw = torch.empty_like(scores, dtype=wide).exponential_(generator=generator).log()
+            scores = scores - (self.noise * draw).to(scores.dtype)
         return sinkhorn(scores, steps=self.steps, temperature=self.temperature, mask=mask)

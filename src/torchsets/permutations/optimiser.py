@@ -6,7 +6,7 @@ from collections.abc import Callable
 import torch
 from torch import Tensor, nn
 
-from torchsets._autograd import is_traced
+from torchsets._autograd import is_traced, without_autocast
 from torchsets._checks import check_mask, check_padded_sets
 from torchsets.padded import fill_padding, lengths_to_mask
 from torchsets.permutations.cost import check_costs, check_grid
@@ -79,7 +79,7 @@ def optimise_permutation(
         # From here on padding takes care of itself: its costs are 0, its scores are separate.
         wide = wide.masked_fill(~(mask.unsqueeze(2) & mask.unsqueeze(1)), 0)
         scores = separate_padding(torch.zeros_like(wide) if scores is None else scores, mask)
-    with torch.autocast(costs.device.type, enabled=False):
+    with without_autocast(costs):
         wide = scale_largest(wide)
         if through_sinkhorn:
             soft = descend_plainly(wide, step_size, scores, steps, grid=grid, through_sinkhorn=True)

@@ -9,7 +9,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from torchsets._autograd import Context, differentiate_plainly, fast_or_plain, relu_backward
+from torchsets._autograd import (
+    Context,
+    differentiate_plainly,
+    fast_or_plain,
+    relu_backward,
+    without_autocast,
+)
 from torchsets._checks import check_counts, check_padded_sets
 from torchsets.permutations.sinkhorn import widen
 
@@ -103,7 +109,7 @@ def _all_equal(elements: Tensor, real: Tensor) -> Tensor:
 
 
 def _compare(left: Tensor, right: Tensor, weight: Tensor, bias: Tensor) -> Tensor:
-    with torch.autocast(left.device.type, enabled=False):
+    with without_autocast(left):
         return fast_or_plain(_Compare, _compare_at_once, left, right, weight, bias)
 
 
@@ -134,7 +140,7 @@ class _Compare(torch.autograd.Function):
     def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         left, right, weight, bias = ctx.saved_tensors
         (cotangent,) = cotangents
-        with torch.autocast(cotangent.device.type, enabled=False):
+        with without_autocast(cotangent):
             if torch.is_grad_enabled():  # a gradient of the gradient is wanted
                 return differentiate_plainly(ctx, _compare_at_once, cotangent, inputs=4)
             return *_differentiate(left, right, weight, cotangent), torch.zeros_like(bias)

@@ -5,7 +5,7 @@ from typing import NamedTuple
 import torch
 from torch import Tensor
 
-from torchsets._autograd import Context, fast_or_plain
+from torchsets._autograd import Context, fast_or_plain, without_autocast
 from torchsets._checks import check_counts, check_floating, check_mask
 from torchsets.padded import lengths_to_mask
 
@@ -138,7 +138,7 @@ class _Sinkhorn(torch.autograd.Function):
     def forward(ctx: Context, scores: Tensor, steps: int) -> Tensor:
         ctx.steps = steps
         soft = scores.clone(memory_format=torch.contiguous_format)
-        with torch.autocast(scores.device.type, enabled=False):
+        with without_autocast(scores):
             factors = scale(soft, steps)
             ctx.safe = factors.trusted()
             if not ctx.safe:
@@ -150,7 +150,7 @@ class _Sinkhorn(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor, None]:
         (cotangent,) = cotangents
-        with torch.autocast(cotangent.device.type, enabled=False):
+        with without_autocast(cotangent):
             if torch.is_grad_enabled() or not ctx.safe:
                 return pull_back(ctx.saved_tensors[0], cotangent, ctx.steps), None
             _, soft, rows, columns = ctx.saved_tensors

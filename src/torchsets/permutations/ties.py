@@ -32,7 +32,10 @@ def rank_equal(elements: Tensor, mask: Tensor | None = None) -> tuple[Tensor, Te
     if elements.ndim < 3:
         raise ValueError(f"elements must have shape (B, N, ...), got {tuple(elements.shape)}")
     flat = elements.detach().flatten(2)
-    if flat.dtype == torch.int64:  # beyond 2^53 its numbers are not all in float64
+    if flat.is_complex():
+        flat = torch.view_as_real(flat).flatten(2)
+    if flat.dtype in (torch.int64, torch.uint64):  # beyond 2^53 they are not all in float64
+        flat = flat.view(torch.int64)
         flat = torch.cat([flat >> 32, flat & 0xFFFFFFFF], dim=2)
     flat = flat.double()
     finite = flat.isfinite().all(dim=2)  # cdist leaves nan out

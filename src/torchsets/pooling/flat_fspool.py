@@ -5,7 +5,7 @@ import torch
 from torch import Tensor
 from torch.autograd import Function
 
-from torchsets._autograd import Context, apply, differentiate_plainly, is_traced
+from torchsets._autograd import Context, apply, differentiate_plainly, is_traced, without_autocast
 from torchsets._checks import check_shape
 from torchsets.flat import check_flat, flat_order, flat_ranks, flat_sums, set_numbers, sort_flat
 from torchsets.sorting import runs_on_numpy
@@ -33,7 +33,7 @@ def fspool_flat(values: Tensor, sizes: Tensor, weight: Tensor) -> Tensor:
     """
     check_flat(values, sizes)
     check_points(weight, values.shape[1])
-    with torch.autocast(values.device.type, enabled=False):  # a sum over many ranks
+    with without_autocast(values):  # a sum over many ranks
         if is_traced() or not runs_on_numpy(values) or type(sizes) is not Tensor:
             return _pool_plainly(values, weight, sizes)
         return apply(_FlatFSPool, values, weight, sizes)
@@ -86,7 +86,7 @@ class _FlatFSPool(Function):
     def backward(ctx: Context, *cotangents: Tensor) -> tuple[Tensor | None, ...]:
         values, weight, sizes, order, ranked, basis = ctx.saved_tensors
         (cotangent,) = cotangents
-        with torch.autocast(cotangent.device.type, enabled=False):
+        with without_autocast(cotangent):
             if torch.is_grad_enabled():
 
                 def again(values: Tensor, weight: Tensor) -> Tensor:

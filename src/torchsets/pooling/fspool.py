@@ -3,6 +3,7 @@
 import torch
 from torch import Tensor, nn
 
+from torchsets._autograd import without_autocast
 from torchsets._checks import check_counts, check_elements, check_mask, check_shape
 from torchsets._relaxed_order import multiply_rows
 from torchsets.piecewise import hat_basis
@@ -192,7 +193,7 @@ class FSUnpool(nn.Module):
         if mask is not None:
             check_mask(mask, torch.Size((batch, slots)), of="order")
         exact = exact_dtype(vector, self.weight)
-        with torch.autocast(vector.device.type, enabled=False):
+        with without_autocast(vector):
             basis = _basis(mask, slots, self.weight.shape[1], exact, vector.device)
             scaled = vector.to(exact).unsqueeze(-1) * self.weight.to(exact)  # (B, D, K)
             ranked = scaled @ basis.transpose(1, 2)  # (B, D, N), zero from rank n on
@@ -222,7 +223,7 @@ def _weighted_sum(ranked: Tensor, weight: Tensor, mask: Tensor | None) -> Tensor
     nor their products with the features are ever stored, and the backward pass is a matmul.
     """
     exact = exact_dtype(ranked, weight)
-    with torch.autocast(ranked.device.type, enabled=False):  # a sum over many ranks
+    with without_autocast(ranked):  # a sum over many ranks
         basis = _basis(mask, ranked.shape[-1], weight.shape[1], exact, ranked.device)
         return ((ranked.to(exact) @ basis) * weight.to(exact)).sum(dim=-1)
 

@@ -124,7 +124,7 @@ class Questions:
         return len(self._starts)
 
     def __getitem__(self, index: int) -> Question:
-        place = to_index(index, len(self))
+        place = to_index(index, len(self), of="questions")
         if not isinstance(place, int):
             raise TypeError("index must be an integer; batch takes several")
         start, length = int(self._starts[place]), int(self.columns["lengths"][place])
@@ -142,7 +142,7 @@ class Questions:
 
     def batch(self, index: int | slice | Tensor | Array | Sequence[int]) -> QuestionBatch:
         """Take some questions: an int, a slice, integers (B,), or one bool for each question."""
-        chosen = to_index(index, len(self))
+        chosen = to_index(index, len(self), of="questions")
         if isinstance(chosen, int):
             chosen = slice(chosen, chosen + 1)
         lengths = self.columns["lengths"][chosen].long()
