@@ -183,7 +183,7 @@ POLYGONS, COUNTING, SORTING = {"polygons", "dspn-polygons"}, {"count-toy"}, {"so
         ("losses/chamfer.py", "_reduce", {"polygons"}),
         ("losses/neighbours.py", "search", {"polygons"}),
         ("matching.py", "_solve", POLYGONS | SORTING),
-        ("sorting.py", "descending_order", POLYGONS),
+        ("sorting.py", "descending_order", POLYGONS | COUNTING),
         ("pooling/mean.py", "mean_pool", {"polygons"}),  # through a dict of lambdas
         ("mlp.py", "MLP", POLYGONS),
         ("decoders/dspn.py", "DSPN", {"dspn-polygons"}),

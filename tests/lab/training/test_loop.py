@@ -100,7 +100,16 @@ def test_a_crashed_run_ends_bit_for_bit_where_an_uninterrupted_one_ends(
     assert metrics(tmp_path / "cut") == metrics(tmp_path / "whole")
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+@pytest.fixture(params=[signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
+def number(request):
+    """A signal that is not ignored, as SIGHUP is by all that nohup starts."""
+    before = signal.getsignal(request.param)
+    if before == signal.SIG_IGN:
+        signal.signal(request.param, signal.SIG_DFL)
+    yield request.param
+    signal.signal(request.param, before)
+
+
 def test_ctrl_c_saves_at_the_current_step(tmp_path, number):
     whole = train_noisy_model(start(tmp_path / "whole"))
     before = signal.getsignal(number)
