@@ -49,7 +49,8 @@ def fork(folder):
         os._exit(1)
 
 def is_saving(folder):
-    return any(folder.glob("checkpoint/**/writing"))
+    # Unlike a glob, a walk goes on where a folder vanishes meanwhile: old checkpoints are deleted.
+    return any("writing" in names for _, names, _ in os.walk(folder / "checkpoint"))
 
 def stop_while_saving(child, folder):
     while not os.waitid(os.P_PID, child, os.WEXITED | os.WNOHANG | os.WNOWAIT):
