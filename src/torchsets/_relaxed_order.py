@@ -57,7 +57,7 @@ def _distance_sums(
 def _around(
     ranked: Tensor, slope: Tensor, ties: tuple[Tensor, Tensor] | None
 ) -> tuple[Tensor, Tensor]:
-    """What is above each rank minus what is below, and a number times their difference in count."""
+    """The sum above each rank minus that below, and each number as often as more are below."""
     running = ranked.cumsum(dim=1)
     total = running[:, -1:]
     if ties is None:

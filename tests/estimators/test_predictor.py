@@ -1,7 +1,6 @@
-from importlib.util import find_spec
-
 import numpy as np
 import pytest
+from pandas import DataFrame
 from sklearn.model_selection import GridSearchCV, cross_val_score
 
 from torchsets import Sets
@@ -104,10 +103,7 @@ def test_parameters_are_checked_for_vectors_too(parameters, message, numbers):
         SetPredictor("mlp", **parameters).fit(*numbers)
 
 
-@pytest.mark.skipif(find_spec("pandas") is None, reason="needs pandas")
 def test_columns_must_come_in_the_order_of_training(numbers):
-    from pandas import DataFrame
-
     X, Y = numbers
     frame = DataFrame(X, columns=["size", "place"])
     fitted = SetPredictor("mlp", max_epochs=1, **SMALL).fit(frame, Y)

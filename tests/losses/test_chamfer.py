@@ -131,16 +131,18 @@ def absolute(left, right):
 def test_works_inside_transforms_of_torch_func(element, generator):
     prediction, prediction_mask = random_sets([3, 4, 0], 3, generator)
     target, target_mask = random_sets([4, 2, 1], 3, generator)
-    given = prediction.nan_to_num()
 
     def loss(one, other):
         masks = {"target_mask": target_mask, "prediction_mask": prediction_mask}
         return chamfer_loss(one, other, **masks, element=element)
 
-    tracked = given.clone().requires_grad_()
+    tracked = prediction.clone().requires_grad_()
     (expected,) = torch.autograd.grad(loss(tracked, target).sum(), tracked)
-    functional = torch.func.grad(lambda x: loss(x, target).sum())(given)
+    functional = torch.func.grad(lambda x: loss(x, target).sum())(prediction)
     torch.testing.assert_close(functional, expected)
-    steps = torch.stack([given, given + 1])
+    steps = torch.stack([prediction, prediction + 1])
     mapped = torch.func.vmap(loss, in_dims=(0, None))(steps, target)
     torch.testing.assert_close(mapped, torch.stack([loss(x, target) for x in steps]))
+    targets = torch.stack([target, target - 1])
+    mapped = torch.func.vmap(loss, in_dims=(None, 0))(prediction, targets)
+    torch.testing.assert_close(mapped, torch.stack([loss(prediction, y) for y in targets]))

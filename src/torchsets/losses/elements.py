@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 from torch.nn.functional import log_softmax, smooth_l1_loss, softplus
 
-from torchsets._autograd import is_traced
+from torchsets._autograd import inside_transform, is_traced
 from torchsets.giou import box_giou
 
 ElementCost = Callable[[Tensor, Tensor], Tensor]
@@ -128,17 +128,23 @@ def pair_costs(element: Element, prediction: Tensor, target: Tensor) -> Tensor:
 
 
 def _add_absolute(total: Tensor, difference: Tensor) -> Tensor:
-    return total.add_(difference.abs())
+    size = difference.abs()
+    return total + size if inside_transform() else total.add_(size)
 
 
 def _add_squared(total: Tensor, difference: Tensor) -> Tensor:
-    return total.addcmul_(difference, difference)
+    return _add_product(total, difference, difference)
 
 
 def _add_huber(total: Tensor, difference: Tensor) -> Tensor:
     size = difference.abs()
     inside = size.clamp(max=1)
-    return total.addcmul_(inside, size - inside / 2)
+    return _add_product(total, inside, size - inside / 2)
+
+
+def _add_product(total: Tensor, left: Tensor, right: Tensor) -> Tensor:
+    """In place, which torch.func cannot map over a batch."""
+    return total + left * right if inside_transform() else total.addcmul_(left, right)
 
 
 def _by_feature(left: Tensor, right: Tensor, add: Callable[[Tensor, Tensor], Tensor]) -> Tensor:

@@ -1,14 +1,12 @@
 """Nearest neighbours between padded sets: exact anywhere, in bounded memory."""
 
-from collections.abc import Callable
-
 import numpy as np
 import torch
 from scipy.spatial import cKDTree
 from torch import Tensor
 
 from torchsets._autograd import inside_transform
-from torchsets.losses.elements import Element, cost_matrix, pair_costs
+from torchsets.losses.elements import Element, cost_matrix
 from torchsets.losses.pairs import pair_sets
 
 # Pairs compared at once. On the CPU a block should stay in the cache: 32 sets of 342 elements took
@@ -128,16 +126,8 @@ def _compare_all(
     swapped: bool,
 ) -> Tensor:
     """All pairs at once, in operations that torch.func transforms: (B, N)."""
-    if callable(element):
-        cost = _costs_of_callable(queries, points, element, swapped)
-    else:
-        pairs = (*queries.shape[:2], *points.shape[1:])
-        left, right = queries.unsqueeze(2).expand(pairs), points.unsqueeze(1).expand(pairs)
-        cost = pair_costs(element, left, right)
-    if point_mask is None:
-        return cost.argmin(dim=-1)
-    index = cost.masked_fill(~point_mask.unsqueeze(1), torch.inf).argmin(dim=-1)
-    return _off_padding(index, point_mask)
+    index = _masked_costs(queries, points, point_mask, element, swapped).argmin(dim=-1)
+    return index if point_mask is None else _off_padding(index, point_mask)
 
 
 def _find_in_blocks(
@@ -174,10 +164,7 @@ def _nearest(
     queries: Tensor, points: Tensor, point_mask: Tensor | None, element: Element, swapped: bool
 ) -> Tensor:
     if callable(element):
-        cost = _costs_of_callable(queries, points, element, swapped)
-        if point_mask is not None:
-            cost = cost.masked_fill(~point_mask.unsqueeze(1), torch.inf)
-        return _argmin(cost)
+        return _argmin(_masked_costs(queries, points, point_mask, element, swapped))
     squared = cost_matrix("squared", queries, points)
     index = _argmin(squared)
     if element == "huber":
@@ -189,12 +176,15 @@ def _nearest(
     return index
 
 
-def _costs_of_callable(
-    queries: Tensor, points: Tensor, element: Callable[[Tensor, Tensor], Tensor], swapped: bool
+def _masked_costs(
+    queries: Tensor, points: Tensor, point_mask: Tensor | None, element: Element, swapped: bool
 ) -> Tensor:
+    """The cost of every pair, (B, N, M), infinite for points of padding."""
     if swapped:
-        return cost_matrix(element, points, queries).mT.contiguous()
-    return cost_matrix(element, queries, points)
+        cost = cost_matrix(element, points, queries).mT.contiguous()
+    else:
+        cost = cost_matrix(element, queries, points)
+    return cost if point_mask is None else cost.masked_fill(~point_mask.unsqueeze(1), torch.inf)
 
 
 def _off_padding(index: Tensor, mask: Tensor) -> Tensor:
